@@ -1,0 +1,118 @@
+//! A command that is held just before its exec, until everything is ready for
+//! it.
+
+use std::{
+    ffi::OsString,
+    io::{self, PipeWriter, Write as _},
+    os::fd::AsRawFd as _,
+};
+
+use tokio::{
+    process::{Child, Command},
+    task::JoinHandle,
+};
+
+/// A child process that waits on a pipe. Its standard streams are ours. If it is
+/// dropped, or we die, the child ends without having run the command.
+#[derive(Debug)]
+pub(super) struct Held {
+    gate: PipeWriter,
+    spawning: JoinHandle<io::Result<Child>>,
+}
+
+impl Held {
+    /// Forks a child for `argv`, whose first word is the program.
+    pub(super) fn hold(argv: &[OsString]) -> io::Result<Self> {
+        let (wait, gate) = io::pipe()?;
+        let (program, rest) = argv.split_first().expect("clap wants one word or more");
+        let mut command = Command::new(program);
+        command.args(rest);
+        let inherited_gate = gate.as_raw_fd();
+        let hold = move || {
+            // The child's own copy of the gate would keep the pipe open after our death.
+            // SAFETY: closes an fd of the child that nothing else in it uses.
+            unsafe { libc::close(inherited_gate) };
+            wait_for_release(wait.as_raw_fd())
+        };
+        // SAFETY: between fork and exec `hold` makes two system calls and allocates nothing.
+        unsafe { command.pre_exec(hold) };
+        // spawn() returns when the child has exec'd or failed to: not before it is released.
+        let spawning = tokio::task::spawn_blocking(move || command.spawn());
+        Ok(Self { gate, spawning })
+    }
+
+    /// Lets the child run the command; an error says why it could not.
+    pub(super) async fn release(self) -> io::Result<Child> {
+        let Self { mut gate, spawning } = self;
+        match gate.write_all(b"1") {
+            // A child that a signal ended in the meantime is reported by its exit.
+            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e),
+            _ => {}
+        }
+        spawning.await.map_err(io::Error::other)?
+    }
+}
+
+/// Waits for a byte; the end of the pipe means that nobody will send one.
+fn wait_for_release(fd: i32) -> io::Result<()> {
+    let mut byte = 0_u8;
+    loop {
+        // SAFETY: the pointer is to one byte.
+        match unsafe { libc::read(fd, (&raw mut byte).cast(), 1) } {
+            1 => return Ok(()),
+            0 => return Err(io::Error::from_raw_os_error(libc::ECANCELED)),
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::process::ExitStatusExt as _, path::Path, time::Duration};
+
+    use super::*;
+
+    fn touch(path: &Path) -> [OsString; 2] {
+        ["touch".into(), path.into()]
+    }
+
+    #[tokio::test]
+    async fn nothing_runs_before_the_release() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mark = dir.path().join("mark");
+        let held = Held::hold(&touch(&mark)).expect("forks");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!mark.exists());
+        let mut child = held.release().await.expect("runs");
+        assert_eq!(child.wait().await.expect("ends").into_raw(), 0);
+        assert!(mark.exists());
+    }
+
+    #[tokio::test]
+    async fn dropped_it_never_runs() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mark = dir.path().join("mark");
+        let Held { gate, spawning } = Held::hold(&touch(&mark)).expect("forks");
+        drop(gate);
+        let error = spawning.await.expect("joins").expect_err("did not run");
+        assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+        assert!(!mark.exists());
+    }
+
+    #[tokio::test]
+    async fn an_exec_that_fails_says_why() {
+        for (program, kind) in [
+            ("/no/such/program", io::ErrorKind::NotFound),
+            ("/", io::ErrorKind::PermissionDenied),
+        ] {
+            let held = Held::hold(&[program.into()]).expect("forks");
+            let error = held.release().await.expect_err("cannot run");
+            assert_eq!(error.kind(), kind, "{program}");
+        }
+    }
+}

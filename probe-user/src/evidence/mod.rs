@@ -1,0 +1,11 @@
+//! What is written down: the record, its form and its file.
+
+mod output;
+mod record;
+mod warnings;
+
+pub(crate) use output::Output;
+pub(crate) use record::{
+    CommandRecord, Exit, IdentityRecord, Record, TargetRecord, Tool, VariantRecord, WindowRecord,
+};
+pub(crate) use warnings::warnings;

@@ -1,0 +1,35 @@
+//! All tallies at one instant.
+
+use probe_ebpf::Tally;
+
+/// The kernel's own counters of hits that a target's probes did not get. `None`
+/// where this kernel does not have the counter.
+///
+/// - `missed`: the kprobe fired while the CPU was in another kprobe, or, for a
+///   return, no instance was free (`nmissed`; perf links report it since Linux
+///   6.7).
+/// - `recursion_misses`: the kprobe fired but the program was not run, because
+///   another BPF program was running on that CPU (since Linux 5.12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    pub(crate) entry_missed: Option<u64>,
+    pub(crate) entry_recursion_misses: Option<u64>,
+    pub(crate) return_missed: Option<u64>,
+    pub(crate) return_recursion_misses: Option<u64>,
+}
+
+/// One target's counters, summed over all possible CPUs, since its probes exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) tally: Tally,
+    pub(crate) losses: Losses,
+}
+
+/// All targets' counters at one instant. A target that is not attached has no
+/// reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// `CLOCK_MONOTONIC`, in ns.
+    pub(crate) at_ns: u64,
+    pub(crate) readings: Vec<Option<Reading>>,
+}

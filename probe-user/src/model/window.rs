@@ -1,0 +1,191 @@
+//! A window: what happened between two snapshots.
+
+use probe_ebpf::{KIND_DEDUPE, KIND_PLAIN, Tally};
+
+use super::{Losses, Reading, Snapshot};
+
+/// One target's counts in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) calls: u64,
+    /// Of the calls, those of the first kind (clone, where calls divide).
+    pub(crate) plain: u64,
+    /// Of the calls, those of the second kind (dedupe).
+    pub(crate) dedupe: u64,
+    pub(crate) returns: u64,
+    pub(crate) errors: u64,
+    pub(crate) losses: Losses,
+}
+
+impl Counts {
+    /// Calls that happened but were not counted; `None` if this kernel cannot
+    /// tell. With the calls they make the true number.
+    pub(crate) fn missed_calls(&self) -> Option<u64> {
+        Some(self.losses.entry_missed? + self.losses.entry_recursion_misses?)
+    }
+
+    /// Returns that happened but were not counted; `None` if this kernel cannot
+    /// tell.
+    pub(crate) fn missed_returns(&self) -> Option<u64> {
+        Some(self.losses.return_missed? + self.losses.return_recursion_misses?)
+    }
+}
+
+/// What happened between two snapshots of the same targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    /// In the order of the targets; `None` for one that is not attached, or whose
+    /// counters went backwards.
+    pub(crate) counts: Vec<Option<Counts>>,
+}
+
+impl Window {
+    /// `later − earlier`. Counters never shrink, so a difference below zero means
+    /// that the two do not belong together: such a target has no counts.
+    pub(crate) fn between(earlier: &Snapshot, later: &Snapshot) -> Self {
+        let pairs = earlier.readings.iter().zip(&later.readings);
+        Self {
+            start_ns: earlier.at_ns,
+            end_ns: later.at_ns,
+            counts: pairs
+                .map(|(a, b)| difference(a.as_ref()?, b.as_ref()?))
+                .collect(),
+        }
+    }
+
+    /// The window's length in ns.
+    pub(crate) const fn length_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+fn difference(earlier: &Reading, later: &Reading) -> Option<Counts> {
+    let (a, b): (&Tally, &Tally) = (&earlier.tally, &later.tally);
+    let plain = b.calls[KIND_PLAIN].checked_sub(a.calls[KIND_PLAIN])?;
+    let dedupe = b.calls[KIND_DEDUPE].checked_sub(a.calls[KIND_DEDUPE])?;
+    Some(Counts {
+        calls: plain + dedupe,
+        plain,
+        dedupe,
+        returns: b.returns.checked_sub(a.returns)?,
+        errors: b.errors.checked_sub(a.errors)?,
+        losses: losses(&earlier.losses, &later.losses)?,
+    })
+}
+
+/// The losses between two readings, or `None` if one went backwards.
+fn losses(earlier: &Losses, later: &Losses) -> Option<Losses> {
+    // Known on both sides, or unknown: a counter does not appear in mid-run.
+    let sub = |a: Option<u64>, b: Option<u64>| match (a, b) {
+        (Some(a), Some(b)) => b.checked_sub(a).map(Some),
+        _ => Some(None),
+    };
+    Some(Losses {
+        entry_missed: sub(earlier.entry_missed, later.entry_missed)?,
+        entry_recursion_misses: sub(earlier.entry_recursion_misses, later.entry_recursion_misses)?,
+        return_missed: sub(earlier.return_missed, later.return_missed)?,
+        return_recursion_misses: sub(
+            earlier.return_recursion_misses,
+            later.return_recursion_misses,
+        )?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reading(words: [u64; 4], losses: [u64; 4]) -> Reading {
+        Reading {
+            tally: Tally::from_words(words),
+            losses: Losses {
+                entry_missed: Some(losses[0]),
+                entry_recursion_misses: Some(losses[1]),
+                return_missed: Some(losses[2]),
+                return_recursion_misses: Some(losses[3]),
+            },
+        }
+    }
+
+    fn at(at_ns: u64, reading: Reading) -> Snapshot {
+        Snapshot {
+            at_ns,
+            readings: vec![Some(reading), None],
+        }
+    }
+
+    #[test]
+    fn a_window_is_the_difference() {
+        let window = Window::between(
+            &at(5, reading([10, 20, 29, 3], [1, 0, 2, 0])),
+            &at(25, reading([110, 40, 149, 4], [4, 2, 2, 7])),
+        );
+        assert_eq!(window.length_ns(), 20);
+        let counts = window.counts[0].expect("attached");
+        assert_eq!((counts.calls, counts.plain, counts.dedupe), (120, 100, 20));
+        assert_eq!((counts.returns, counts.errors), (120, 1));
+        assert_eq!(counts.missed_calls(), Some(5));
+        assert_eq!(counts.missed_returns(), Some(7));
+        assert_eq!(window.counts[1], None);
+    }
+
+    #[test]
+    fn a_counter_that_went_backwards_yields_nothing() {
+        let a = reading([10, 20, 30, 3], [1, 1, 1, 1]);
+        for b in [
+            reading([9, 20, 30, 3], [1, 1, 1, 1]),
+            reading([10, 19, 30, 3], [1, 1, 1, 1]),
+            reading([10, 20, 29, 3], [1, 1, 1, 1]),
+            reading([10, 20, 30, 2], [1, 1, 1, 1]),
+            reading([10, 20, 30, 3], [0, 1, 1, 1]),
+            reading([10, 20, 30, 3], [1, 1, 1, 0]),
+        ] {
+            assert_eq!(Window::between(&at(0, a), &at(1, b)).counts[0], None);
+        }
+    }
+
+    #[test]
+    fn an_unknown_loss_stays_unknown() {
+        let mut a = reading([0; 4], [0; 4]);
+        let mut b = reading([7, 0, 7, 0], [0; 4]);
+        a.losses.entry_missed = None;
+        b.losses.entry_missed = None;
+        let counts = Window::between(&at(0, a), &at(1, b)).counts[0].expect("attached");
+        assert_eq!(counts.missed_calls(), None);
+        assert_eq!(counts.missed_returns(), Some(0));
+    }
+
+    proptest! {
+        #[test]
+        fn adjoining_windows_sum_to_the_whole(
+            steps in prop::collection::vec([0..1u64 << 40, 0..1u64 << 40, 0..1u64 << 40, 0..1u64 << 40], 2..6),
+        ) {
+            let mut words = [0; 4];
+            let snapshots: Vec<Snapshot> = steps
+                .iter()
+                .map(|step| {
+                    for (word, add) in words.iter_mut().zip(step) {
+                        *word += add;
+                    }
+                    at(words[0], reading(words, words))
+                })
+                .collect();
+            let whole = Window::between(&snapshots[0], snapshots.last().expect("two or more"));
+            let whole = whole.counts[0].expect("attached");
+            let mut sums = [0; 5];
+            for pair in snapshots.windows(2) {
+                let c = Window::between(&pair[0], &pair[1]).counts[0].expect("attached");
+                let missed = c.missed_calls().expect("known");
+                for (sum, n) in sums.iter_mut().zip([c.calls, c.dedupe, c.returns, c.errors, missed]) {
+                    *sum += n;
+                }
+            }
+            let missed = whole.missed_calls().expect("known");
+            prop_assert_eq!(sums, [whole.calls, whole.dedupe, whole.returns, whole.errors, missed]);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a person reads: at most 72 columns of ASCII, so that it can be pasted
+//! into a mail. The one room that names tabled.
+
+mod check;
+mod totals;
+
+pub(crate) use check::{CheckRow, check_table};
+pub(crate) use totals::totals_table;
+
+use tabled::{
+    builder::Builder,
+    settings::{Alignment, Padding, Style, object::Columns, object::Object as _, object::Rows},
+};
+
+/// The widest line that a view prints.
+pub(crate) const WIDTH: usize = 72;
+
+/// Lays rows out in columns: the first and, if asked for, all others to the left,
+/// else to the right, without lines.
+fn lay_out(rows: Vec<Vec<String>>, others: Alignment) -> String {
+    let mut builder = Builder::default();
+    for row in rows {
+        builder.push_record(row);
+    }
+    let mut table = builder.build();
+    table
+        .with(Style::empty())
+        .with(Padding::new(0, 2, 0, 0))
+        .modify(Columns::new(1..), others)
+        .modify(Columns::last().intersect(Rows::new(0..)), Padding::zero());
+    let text = table.to_string();
+    text.lines().fold(String::new(), |mut all, line| {
+        all.push_str(line.trim_end());
+        all.push('\n');
+        all
+    })
+}
+
+/// A count with separators between thousands: 1234567 is "1,234,567".
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Compares with a golden file in `tests/golden`; `UPDATE=1` writes it anew.
+#[cfg(test)]
+fn assert_golden(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, text).expect("writes the golden file");
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, golden, "{name} differs; UPDATE=1 accepts it");
+    for line in text.lines() {
+        assert!(line.len() <= WIDTH, "{name} is too wide: {line}");
+        assert!(line.is_ascii() && !line.contains('\t'), "{name}: {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_separated() {
+        for (n, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (123_456, "123,456"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(grouped(n), text);
+        }
+    }
+}

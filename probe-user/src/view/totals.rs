@@ -1,0 +1,126 @@
+//! The totals of a window.
+
+use tabled::settings::Alignment;
+
+use super::{WIDTH, grouped, lay_out};
+use crate::{
+    kernel::Presence,
+    model::{Counts, Kinds, Target, Window},
+};
+
+/// A table of the window's counts: a row for each target, and under it its kinds.
+/// Thousands are separated as long as the table stays within [`WIDTH`].
+pub(crate) fn totals_table(targets: &[Target], presence: &[Presence], window: &Window) -> String {
+    let table = |number: fn(u64) -> String| {
+        let head = ["target", "calls", "returns", "errors", "missed"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for ((target, presence), counts) in targets.iter().zip(presence).zip(&window.counts) {
+            match counts {
+                Some(counts) => push_counts(&mut rows, target, counts, number),
+                None if *presence == Presence::Absent => rows.push(word_row(target, "absent")),
+                None => rows.push(word_row(target, "invalid")),
+            }
+        }
+        lay_out(rows, Alignment::right())
+    };
+    let text = table(grouped);
+    if text.lines().all(|line| line.len() <= WIDTH) {
+        return text;
+    }
+    table(|n| n.to_string())
+}
+
+fn push_counts(
+    rows: &mut Vec<Vec<String>>,
+    target: &Target,
+    counts: &Counts,
+    number: fn(u64) -> String,
+) {
+    // What this kernel or this function does not tell is not 0.
+    let or_dash = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), number);
+    let errors = target.returns_errno.then_some(counts.errors);
+    rows.push(vec![
+        target.symbol.to_owned(),
+        number(counts.calls),
+        number(counts.returns),
+        or_dash(errors),
+        or_dash(counts.missed_calls()),
+    ]);
+    if target.kinds == Kinds::CloneDedupe {
+        rows.push(vec!["  clone".to_owned(), number(counts.plain)]);
+        rows.push(vec!["  dedupe".to_owned(), number(counts.dedupe)]);
+    }
+}
+
+fn word_row(target: &Target, word: &str) -> Vec<String> {
+    vec![target.symbol.to_owned(), word.to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{Losses, TARGETS},
+        view::assert_golden,
+    };
+
+    fn counts(plain: u64, dedupe: u64, losses: Losses) -> Counts {
+        Counts {
+            calls: plain + dedupe,
+            plain,
+            dedupe,
+            returns: plain + dedupe,
+            errors: 3,
+            losses,
+        }
+    }
+
+    fn none_lost() -> Losses {
+        Losses {
+            entry_missed: Some(0),
+            entry_recursion_misses: Some(0),
+            return_missed: Some(0),
+            return_recursion_misses: Some(0),
+        }
+    }
+
+    fn window(counts: &[Option<Counts>]) -> Window {
+        Window {
+            start_ns: 0,
+            end_ns: 1_500_000_000,
+            counts: counts.to_vec(),
+        }
+    }
+
+    #[test]
+    fn every_target_has_a_row() {
+        let here = Presence::Module("btrfs".to_owned());
+        let window = window(&[
+            Some(counts(1000, 1000, none_lost())),
+            Some(counts(7637, 0, none_lost())),
+            Some(counts(2008, 0, none_lost())),
+        ]);
+        let presence = [here.clone(), here.clone(), here];
+        assert_golden("totals.txt", &totals_table(&TARGETS, &presence, &window));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_zero() {
+        let mut some_lost = none_lost();
+        some_lost.entry_missed = Some(40);
+        some_lost.entry_recursion_misses = Some(2);
+        let window = window(&[
+            Some(counts(1_234_567_890, 8_765_432_109, Losses::default())),
+            None,
+            None,
+        ]);
+        let presence = [Presence::BuiltIn, Presence::Absent, Presence::BuiltIn];
+        let mut text = totals_table(&TARGETS, &presence, &window);
+        let lossy = super::Window {
+            counts: vec![Some(counts(5, 5, some_lost)), None, None],
+            ..window
+        };
+        text.push_str(&totals_table(&TARGETS, &presence, &lossy));
+        assert_golden("totals-unknown.txt", &text);
+    }
+}

@@ -1,0 +1,7 @@
+//! Workloads of known size. They share nothing with the probe, so that the two
+//! cannot agree by sharing a bug.
+
+mod ioctl;
+mod remap;
+
+pub(crate) use remap::{Files, Outcome};

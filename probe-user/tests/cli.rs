@@ -1,0 +1,90 @@
+//! The command line as a user types it, as far as no probe is needed.
+
+use std::{
+    io::Read as _,
+    process::{Command, Output, Stdio},
+};
+
+fn cowprobe(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cowprobe"));
+    command.args(args).stdin(Stdio::null());
+    command.output().expect("starts")
+}
+
+fn stderr(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+#[test]
+fn wrong_words_get_one_line_and_exit_2() {
+    for (args, words) in [
+        (&["wach"][..], "unrecognized subcommand 'wach'"),
+        (&["run"][..], "CMD"),
+        (&["run", "-o"][..], "a value is required"),
+        (
+            &["check", "--no-such-flag"][..],
+            "unexpected argument '--no-such-flag'",
+        ),
+        (&["bench", "remap", "-n", "0", "."][..], "invalid value '0'"),
+        (
+            &["bench", "remap", "--prepare", "--prepared", "."][..],
+            "cannot be used with",
+        ),
+        (&["bench", "remap", "/proc"][..], "/proc is not on btrfs"),
+        (
+            &["bench", "remap", "/no/such/dir"][..],
+            "cannot open /no/such/dir",
+        ),
+    ] {
+        let out = cowprobe(args);
+        let said = stderr(&out);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        assert!(
+            said.starts_with("cowprobe: ") && said.contains(words),
+            "{args:?}: {said}"
+        );
+        assert!(out.stdout.is_empty());
+    }
+}
+
+#[test]
+fn an_unwritable_output_stops_before_anything_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mark = dir.path().join("mark");
+    let mark = mark.to_str().expect("UTF-8");
+    let out = cowprobe(&["run", "-o", "/no/such/dir/r.json", "--", "touch", mark]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(stderr(&out).starts_with("cowprobe: cannot write /no/such/dir/r.json"));
+    assert!(!std::path::Path::new(mark).exists());
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for args in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["bench", "remap", "--help"],
+        &["--version"],
+    ] {
+        let out = cowprobe(args);
+        assert_eq!(out.status.code(), Some(0), "{args:?}");
+        assert!(out.stderr.is_empty(), "{args:?}: {}", stderr(&out));
+        let text = String::from_utf8(out.stdout).expect("UTF-8");
+        assert!(!text.is_empty());
+        assert!(text.lines().all(|l| l.len() <= 80), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cowprobe"));
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    command.arg("--help").stdout(writer).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("starts");
+    let mut said = String::new();
+    let stream = child.stderr.as_mut().expect("piped");
+    stream.read_to_string(&mut said).expect("reads");
+    assert_eq!(child.wait().expect("ends").code(), Some(0), "{said}");
+}
