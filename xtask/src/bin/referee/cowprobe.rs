@@ -1,0 +1,79 @@
+//! Runs cowprobe as a user does, and reads the record that it wrote.
+
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+/// Where a record goes.
+pub(crate) const RECORD: &str = "/tmp/record.json";
+
+/// What a run of cowprobe left.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// From the output of a process.
+    pub(crate) fn from_output(out: &Output) -> Self {
+        Self {
+            code: out.status.code(),
+            stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
+        }
+    }
+
+    /// Checks the exit status, showing what was said if it is another.
+    pub(crate) fn expect(&self, code: i32) -> anyhow::Result<()> {
+        ensure!(
+            self.code == Some(code),
+            "exit {:?} instead of {code}: {}",
+            self.code,
+            self.stderr
+        );
+        Ok(())
+    }
+
+    /// Checks for a single line on standard error that has these words in it.
+    pub(crate) fn expect_line(&self, words: &[&str]) -> anyhow::Result<()> {
+        let stderr = &self.stderr;
+        ensure!(stderr.lines().count() == 1, "not one line: {stderr:?}");
+        for word in words {
+            ensure!(stderr.contains(word), "{word:?} is missing: {stderr:?}");
+        }
+        Ok(())
+    }
+}
+
+/// Runs cowprobe without input.
+pub(crate) fn cowprobe(args: &[&str]) -> anyhow::Result<Ran> {
+    let out = Command::new("cowprobe")
+        .args(args)
+        .stdin(Stdio::null())
+        .output();
+    Ok(Ran::from_output(&out.context("cannot start cowprobe")?))
+}
+
+/// The record that the last run wrote.
+pub(crate) fn record() -> anyhow::Result<Value> {
+    let text = std::fs::read_to_string(RECORD).context("no record")?;
+    serde_json::from_str(&text).context("the record is not JSON")
+}
+
+/// Calls and missed calls together, for each function in order.
+pub(crate) fn calls_and_missed(record: &Value, functions: &[&str]) -> anyhow::Result<Vec<u64>> {
+    let targets = record["targets"].as_array().context("no targets")?;
+    let each = functions.iter().map(|function| {
+        let target = targets.iter().find(|t| t["symbol"] == **function);
+        let target = target.with_context(|| format!("{function} is not in the record"))?;
+        let field = |name: &str| {
+            let n = target[name].as_u64();
+            n.with_context(|| format!("{function}: {name} is {}", target[name]))
+        };
+        Ok(field("calls")? + field("missed")? + field("recursion_misses")?)
+    });
+    each.collect()
+}

@@ -1,0 +1,122 @@
+//! Windows of known size, counted by cowprobe and by both referees.
+
+use std::process::Stdio;
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+use super::{
+    FUNCTIONS,
+    bpftrace::Bpftrace,
+    cowprobe::{RECORD, calls_and_missed, cowprobe, record},
+    filesystem::{self, Load},
+    kprobe_profile,
+    referees::Reading,
+    report::Report,
+};
+
+/// Starts the referees once and counts `windows` windows.
+pub(crate) fn run(
+    report: &mut Report,
+    windows: u32,
+    load: Load,
+    inhibition: &str,
+) -> anyhow::Result<()> {
+    report.check("check", check(inhibition));
+    let _bpftrace = Bpftrace::start(&FUNCTIONS)?;
+    kprobe_profile::start(&FUNCTIONS)?;
+    for window in 1..=windows {
+        report.check(&format!("window {window}"), one(load));
+    }
+    filesystem::unmount()
+}
+
+/// What `cowprobe check` says where everything is there.
+fn check(inhibition: &str) -> anyhow::Result<String> {
+    let ran = cowprobe(&["check"])?;
+    ran.expect(0)?;
+    let line = ran.stdout.lines().find(|l| l.starts_with("inhibition"));
+    let line = line.context("check says nothing of the inhibition")?;
+    ensure!(line.ends_with(&format!("  {inhibition}")), "{line}");
+    for function in FUNCTIONS {
+        let row = ran
+            .stdout
+            .lines()
+            .find(|l| l.starts_with(&format!("{function} ")));
+        let row = row.with_context(|| format!("no row for {function}"))?;
+        ensure!(row.ends_with("yes"), "{row}");
+    }
+    Ok(line.to_owned())
+}
+
+fn one(load: Load) -> anyhow::Result<String> {
+    filesystem::fresh(load)?;
+    let before = Reading::quiet(&FUNCTIONS)?;
+    let me = std::env::current_exe()?;
+    let me = me.to_str().context("a path that is not UTF-8")?;
+    let [tasks, operations] = [load.tasks, load.operations].map(|n| n.to_string());
+    let ran = cowprobe(&[
+        "run",
+        "-o",
+        RECORD,
+        "--", //
+        me,
+        "work",
+        "--tasks",
+        &tasks,
+        "--operations",
+        &operations,
+    ])?;
+    ran.expect(0)?;
+    // The command ended in quiet: what comes between there and here is a failure.
+    let after = Reading::take(&FUNCTIONS)?;
+
+    let record = record()?;
+    let ours = calls_and_missed(&record, &FUNCTIONS)?;
+    let since =
+        |a: &[u64], b: &[u64]| -> Vec<u64> { b.iter().zip(a).map(|(b, a)| b - a).collect() };
+    let kprobe_profile = since(&before.kprobe_profile, &after.kprobe_profile);
+    let bpftrace = since(&before.bpftrace, &after.bpftrace);
+    let all = format!("ours {ours:?} kprobe_profile {kprobe_profile:?} bpftrace {bpftrace:?}");
+    ensure!(ours == kprobe_profile && ours == bpftrace, "{all}");
+
+    let remap = &record["targets"][0];
+    let each = u64::from(load.operations) * u64::from(load.tasks);
+    for (field, value) in [("clones", each), ("dedupes", each), ("errors", 0)] {
+        ensure!(remap[field] == value, "{field} is {}; {all}", remap[field]);
+    }
+    ensure!(ours[0] == 2 * each, "remap is not {}: {all}", 2 * each);
+    ensure!(
+        ours[1] > ours[0] && ours[2] >= ours[0],
+        "too few to be true: {all}"
+    );
+    Ok(format!(
+        "{ours:?} three times; missed: {} by ours, {} by bpftrace's",
+        missed(&record),
+        after.bpftrace_missed - before.bpftrace_missed
+    ))
+}
+
+/// How many of the calls were told as missed, not counted.
+fn missed(record: &Value) -> u64 {
+    let targets = record["targets"].as_array().map(Vec::as_slice);
+    let each = targets.unwrap_or_default().iter();
+    each.map(|t| t["missed"].as_u64().unwrap_or(0) + t["recursion_misses"].as_u64().unwrap_or(0))
+        .sum()
+}
+
+/// What runs in the window: the workloads at the same time, then the writeback
+/// of what they left, then quiet, so that nothing is left for the window's edge.
+pub(crate) fn work(load: Load) -> anyhow::Result<()> {
+    let mut children = Vec::new();
+    for task in 0..load.tasks {
+        let mut command = load.bench("--prepared", task);
+        children.push(command.stdout(Stdio::null()).spawn()?);
+    }
+    for mut child in children {
+        let status = child.wait()?;
+        ensure!(status.success(), "the workload: {status}");
+    }
+    filesystem::sh("sync", &[])?;
+    Reading::quiet(&FUNCTIONS).map(drop)
+}

@@ -1,0 +1,166 @@
+//! The suites that run in guests: data, one row a boot.
+
+/// A boot of one kernel with the referee in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Suite {
+    /// As `--kernel` takes it.
+    pub(super) kernel: &'static str,
+    /// Whether the kernel may be missing: an image that is not published with the repository.
+    pub(super) optional: bool,
+    pub(super) smp: u32,
+    /// More of the kernel's command line.
+    pub(super) append: &'static str,
+    /// Modules that are loaded before the referee starts.
+    pub(super) modules: &'static [&'static str],
+    pub(super) judged: Judged,
+}
+
+/// What the referee looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// Windows of known size, with so many workloads at once.
+    Windows {
+        tasks: u32,
+        inhibition: &'static str,
+    },
+    /// A kernel that lacks two of the three functions.
+    Absent,
+    /// What goes wrong in a user's hands.
+    Faults,
+}
+
+impl Judged {
+    /// What the referee is called with.
+    pub(super) fn arguments(self) -> String {
+        match self {
+            Self::Windows { tasks, inhibition } => {
+                // Several tasks share the work, so that a guest ends in a minute or two.
+                let operations = if tasks == 1 { 1000 } else { 250 };
+                format!(
+                    "windows --tasks {tasks} --operations {operations} --inhibition '{inhibition}'"
+                )
+            }
+            Self::Absent => "absent".to_owned(),
+            Self::Faults => "faults".to_owned(),
+        }
+    }
+}
+
+const LOADED: &[&str] = &["btrfs", "brd"];
+const NOT_LOADED: &[&str] = &["brd"];
+
+/// A kernel that the README names.
+struct Named {
+    kernel: &'static str,
+    image: bool,
+    /// What `cowprobe check` says of it.
+    inhibition: &'static str,
+}
+
+const NEWEST: Named = Named {
+    kernel: "7.3",
+    image: false,
+    inhibition: "inline buffer, 8 slots",
+};
+const OLDER: Named = Named {
+    kernel: "7.2.12",
+    image: false,
+    inhibition: "inline buffer, 8 slots",
+};
+const INLINE: Named = Named {
+    kernel: "7.2.12-cow",
+    image: true,
+    inhibition: "inline buffer, 8 slots",
+};
+const XARRAY: Named = Named {
+    kernel: "7.2.12-xarray",
+    image: true,
+    inhibition: "xarray",
+};
+
+impl Suite {
+    /// Its row in the table.
+    pub(super) fn name(&self) -> String {
+        let judged = match self.judged {
+            Judged::Windows { tasks: 1, .. } => "1 task".to_owned(),
+            Judged::Windows { tasks, .. } => format!("{tasks} tasks"),
+            Judged::Absent => "absent functions".to_owned(),
+            Judged::Faults => "faults".to_owned(),
+        };
+        let cpus = if self.smp > 1 {
+            format!(", {} CPUs", self.smp)
+        } else {
+            String::new()
+        };
+        let append = if self.append.is_empty() { "" } else { ", " };
+        format!("{}, {judged}{cpus}{append}{}", self.kernel, self.append)
+    }
+
+    fn windows(on: &Named, tasks: u32, smp: u32, append: &'static str) -> Self {
+        let inhibition = on.inhibition;
+        Self {
+            kernel: on.kernel,
+            optional: on.image,
+            smp,
+            append,
+            modules: LOADED,
+            judged: Judged::Windows { tasks, inhibition },
+        }
+    }
+}
+
+/// The suites of every run, and with `full` those that are shown once.
+pub(super) fn all(full: bool) -> Vec<Suite> {
+    let plain = |kernel, modules, judged| Suite {
+        kernel,
+        optional: false,
+        smp: 1,
+        append: "",
+        modules,
+        judged,
+    };
+    let mut suites = vec![
+        plain(NEWEST.kernel, NOT_LOADED, Judged::Faults),
+        plain("6.12", LOADED, Judged::Absent),
+    ];
+    for kernel in [&NEWEST, &OLDER, &INLINE, &XARRAY] {
+        suites.push(Suite::windows(kernel, 1, 1, ""));
+    }
+    suites.extend([
+        Suite::windows(&NEWEST, 6, 1, "preempt=lazy"),
+        Suite::windows(&NEWEST, 6, 1, "preempt=full"),
+        Suite::windows(&NEWEST, 6, 2, ""),
+    ]);
+    if full {
+        for kernel in [&NEWEST, &OLDER] {
+            for mode in ["preempt=lazy", "preempt=full"] {
+                suites.extend([1, 2].map(|smp| Suite::windows(kernel, 6, smp, mode)));
+            }
+        }
+        // Built without PREEMPT_DYNAMIC: always lazy.
+        for kernel in [&INLINE, &XARRAY] {
+            suites.extend([1, 2].map(|smp| Suite::windows(kernel, 6, smp, "")));
+        }
+        let mut seen = Vec::new();
+        suites.retain(|suite| {
+            let new = !seen.contains(suite);
+            seen.push(suite.clone());
+            new
+        });
+    }
+    suites
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let suites = all(true);
+        let names: std::collections::HashSet<_> = suites.iter().map(Suite::name).collect();
+        assert_eq!(names.len(), suites.len());
+        assert!(all(false).iter().all(|s| suites.contains(s)));
+        assert!(names.contains("7.3, 6 tasks, preempt=full"), "{names:?}");
+    }
+}
