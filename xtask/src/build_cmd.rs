@@ -115,14 +115,17 @@ fn prepare(profile: &str, binaries: &[Binary]) -> Result<(Command, Vec<PathBuf>)
         host.replace('-', "_").to_uppercase()
     );
     cargo.env(flags, "-C target-feature=+crt-static");
-    cargo.args(["build", "--target", &host]);
+    // By name, because the user's cargo may be set up to build elsewhere.
+    let target_dir = target_dir();
+    cargo.args(["build", "--locked", "--target", &host]);
+    cargo.arg("--target-dir").arg(&target_dir);
     if profile == "release" {
         cargo.arg("--release");
     }
     for (package, binary) in binaries {
         cargo.args(["-p", package, "--bin", binary]);
     }
-    let dir = target_dir().join(&host).join(profile);
+    let dir = target_dir.join(&host).join(profile);
     let built = binaries
         .iter()
         .map(|(_, binary)| dir.join(binary))
@@ -134,15 +137,21 @@ fn prepare(profile: &str, binaries: &[Binary]) -> Result<(Command, Vec<PathBuf>)
 pub(crate) fn cargo() -> Result<Command> {
     packages::ensure(packages::BUILD)?;
     let (toolchain, _) = ebpf::ensure()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let mut command = Command::new(cargo);
+    let mut command = plain_cargo();
     command
-        .current_dir(repository())
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("COWPROBE_EBPF_TOOLCHAIN", &toolchain.dir)
         .env("COWPROBE_BPF_LINKER_DIR", &toolchain.linker_dir);
     Ok(command)
+}
+
+/// Cargo in the repository, for what compiles nothing.
+pub(crate) fn plain_cargo() -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(cargo);
+    command.current_dir(repository());
+    command
 }
 
 /// Where cargo builds.

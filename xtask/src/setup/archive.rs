@@ -207,16 +207,32 @@ fn archive_uri() -> Result<String> {
     if let Ok(uri) = std::env::var("COWPROBE_DEBIAN_MIRROR") {
         return Ok(uri);
     }
-    let listed = process::read(Command::new("apt-get").args([
-        "indextargets",
-        "--format",
-        "$(REPO_URI)",
-        "Created-By: Packages",
-    ]))?;
+    let targets = |release_info: &[&str], format: &str| {
+        process::read(
+            Command::new("apt-get")
+                .arg("indextargets")
+                .args(release_info)
+                .args(["--format", format, "Created-By: Packages"]),
+        )
+    };
+    if let Some(uri) = labelled_debian(&targets(&[], "$(ORIGIN)\t$(LABEL)\t$(REPO_URI)")?) {
+        return Ok(uri);
+    }
+    // Without package lists apt knows who is who only by the address.
+    let listed = targets(&["--no-release-info"], "$(REPO_URI)")?;
     let Some(uri) = listed.lines().find(|uri| !uri.contains("security")) else {
         bail!("apt knows no archive here; set COWPROBE_DEBIAN_MIRROR to a Debian archive");
     };
     Ok(uri.to_owned())
+}
+
+/// The first archive that says it is Debian's, of lines of origin, label and address. Neither a third
+/// party's nor Debian's archive of security updates says so.
+fn labelled_debian(listed: &str) -> Option<String> {
+    listed
+        .lines()
+        .find_map(|line| line.strip_prefix("Debian\tDebian\t"))
+        .map(str::to_owned)
 }
 
 fn parse_madison(listed: &str) -> Vec<String> {
@@ -244,5 +260,19 @@ mod tests {
             ["1.97.1+dfsg1-1~bpo13+1", "1.95.0+dfsg1-2~bpo13+1"]
         );
         assert!(parse_madison("").is_empty());
+    }
+
+    #[test]
+    fn debian_is_known_by_its_label_wherever_it_is_listed() {
+        let others = ". nodistro\t. nodistro\thttps://third-party.example/node/\n\
+                      Debian\tDebian-Security\thttp://security.example/debian/\n\
+                      Debian Backports\tDebian Backports\thttp://mirror/debian/\n";
+        let debian = "Debian\tDebian\thttp://main.example/debian/\n";
+        assert_eq!(
+            labelled_debian(&format!("{others}{debian}")).as_deref(),
+            Some("http://main.example/debian/")
+        );
+        assert_eq!(labelled_debian(others), None);
+        assert_eq!(labelled_debian(""), None);
     }
 }

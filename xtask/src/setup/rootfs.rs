@@ -23,7 +23,6 @@ const PACKAGES: &[&str] = &[
     "kmod",
     "linux-perf",
     "mount",
-    "mount",
     "procps",
     "trace-cmd",
 ];

@@ -14,6 +14,15 @@ pub(crate) enum Wish {
     Version(Version),
 }
 
+/// Where a release is taken from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// From the cache.
+    Cached(String),
+    /// From the archive.
+    Archived(String),
+}
+
 impl Wish {
     /// Reads `newest` or a version; None if it is neither.
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -36,6 +45,23 @@ impl Wish {
             .filter(|(version, _)| fits(version))
             .max()
             .map(|(_, release)| release.clone())
+    }
+
+    /// What fulfils the wish: the newer one of the cache's and the archive's, and the cache's if they
+    /// are the same. None if nothing does.
+    pub(crate) fn take(
+        &self,
+        cached: &BTreeSet<String>,
+        archived: Option<String>,
+    ) -> Option<Taken> {
+        let version = |release: &String| Version::of_release(release);
+        match (self.choose(cached), archived) {
+            (Some(cached), Some(archived)) if version(&archived) > version(&cached) => {
+                Some(Taken::Archived(archived))
+            }
+            (Some(cached), _) => Some(Taken::Cached(cached)),
+            (None, archived) => archived.map(Taken::Archived),
+        }
     }
 
     /// What to take when nothing fulfils the wish: the newest of the same series, else the newest.
@@ -113,6 +139,25 @@ mod tests {
     fn the_newest_is_no_old_one() {
         let old = set(&["6.1.0-50-cloud-amd64", "6.12.117+deb13-cloud-amd64"]);
         assert_eq!(Wish::Newest.choose(&old), None);
+    }
+
+    #[test]
+    fn what_the_cache_has_is_taken_unless_the_archive_has_a_newer_one() {
+        let [old, new, other] = ["7.2.6", "7.2.12", "7.3.4"].map(|v| format!("{v}+deb13{FLAVOUR}"));
+        let take = |cached: &[&str], archive: &[&str]| {
+            let wish = Wish::parse("7.2").unwrap();
+            wish.take(&set(cached), wish.choose(&set(archive)))
+        };
+        let cached = |release: &String| Some(Taken::Cached(release.clone()));
+        let archived = |release: &String| Some(Taken::Archived(release.clone()));
+        // The archive has dropped the series: no reason to take another one.
+        assert_eq!(take(&[&new], &[&other]), cached(&new));
+        assert_eq!(take(&[&old, &other], &[]), cached(&old));
+        assert_eq!(take(&[&old], &[&new, &other]), archived(&new));
+        assert_eq!(take(&[&new], &[&new]), cached(&new));
+        assert_eq!(take(&[&new], &[&old]), cached(&new));
+        assert_eq!(take(&[&other], &[&old]), archived(&old));
+        assert_eq!(take(&[&other], &[&other]), None);
     }
 
     #[test]

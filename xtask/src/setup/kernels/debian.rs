@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::choice::{self, Wish};
-use super::version::Version;
+use super::choice::{self, Taken, Wish};
 use super::{Kernel, image, modules};
 use crate::cache::{self, Made};
 use crate::setup::archive::{self, Suite};
@@ -27,52 +26,19 @@ struct Found {
 }
 
 /// Finds, fetches and unpacks a kernel. One in the cache is used if it is what was asked exactly, or
-/// if nothing newer can be had.
+/// if nothing newer can be had; one that was not asked for only if there is no other.
 pub(crate) fn ensure(wish: &Wish) -> Result<(Kernel, Made)> {
-    let cached = wish.choose(&in_cache()?);
-    let exact = matches!(wish, Wish::Version(version) if version.is_exact());
-    if let (Some(release), true) = (&cached, exact) {
-        return Ok((kernel(release)?, Made::Present));
-    }
-    let found = match find(wish) {
-        Ok(found) => found,
-        Err(error) => match cached {
-            Some(release) => {
-                eprintln!("xtask: warning: {error:#}; taking {release} from the cache");
-                return Ok((kernel(&release)?, Made::Present));
-            }
-            None => return Err(error),
-        },
-    };
-    let older = match cached {
-        Some(release) if version(&release) >= version(&found.release) => {
-            return Ok((kernel(&release)?, Made::Present));
-        }
-        older => older,
-    };
-    let made = cache::make(&dir()?.join(&found.release), |work| fetch(&found, work));
-    match (made, older) {
-        (Ok(made), _) => Ok((kernel(&found.release)?, made)),
-        (Err(error), Some(release)) => {
-            eprintln!("xtask: warning: {error:#}; taking {release} from the cache");
-            Ok((kernel(&release)?, Made::Present))
-        }
-        (Err(error), None) => Err(error),
-    }
-}
-
-fn find(wish: &Wish) -> Result<Found> {
-    if let Some(found) = find_fitting(wish)? {
-        return Ok(found);
+    if let Some(fitting) = ensure_fitting(wish)? {
+        return Ok(fitting);
     }
     let mut instead = wish.fall_back();
     while let Some(wish) = instead {
-        if let Some(found) = find_fitting(&wish)? {
+        if let Some((kernel, made)) = ensure_fitting(&wish)? {
             eprintln!(
                 "xtask: warning: the archive has no such kernel any more; taking {}",
-                found.release
+                kernel.name
             );
-            return Ok(found);
+            return Ok((kernel, made));
         }
         instead = wish.fall_back();
     }
@@ -82,7 +48,42 @@ fn find(wish: &Wish) -> Result<Found> {
     )
 }
 
-fn find_fitting(wish: &Wish) -> Result<Option<Found>> {
+/// What fulfils the wish; None if neither the cache nor the archive has it.
+fn ensure_fitting(wish: &Wish) -> Result<Option<(Kernel, Made)>> {
+    let in_cache = in_cache()?;
+    let cached = wish.choose(&in_cache);
+    let present = |release: &str| Ok(Some((kernel(release)?, Made::Present)));
+    // An archive that cannot be asked, or does not deliver, is no reason to stop.
+    let instead = |error: anyhow::Error| match &cached {
+        Some(release) => {
+            eprintln!("xtask: warning: {error:#}; taking {release} from the cache");
+            present(release)
+        }
+        None => Err(error),
+    };
+    let exact = matches!(wish, Wish::Version(version) if version.is_exact());
+    if let (Some(release), true) = (&cached, exact) {
+        return present(release);
+    }
+    let found = match find(wish) {
+        Ok(found) => found,
+        Err(error) => return instead(error),
+    };
+    let archived = found.as_ref().map(|found| found.release.clone());
+    match (wish.take(&in_cache, archived), found) {
+        (Some(Taken::Archived(release)), Some(found)) => {
+            match cache::make(&dir()?.join(&release), |work| fetch(&found, work)) {
+                Ok(made) => Ok(Some((kernel(&release)?, made))),
+                Err(error) => instead(error),
+            }
+        }
+        (Some(Taken::Cached(release)), _) => present(&release),
+        (_, _) => Ok(None),
+    }
+}
+
+/// The newest in the archive that fulfils the wish.
+fn find(wish: &Wish) -> Result<Option<Found>> {
     for name in SUITES {
         let suite = Suite::open(name)?;
         let names: BTreeSet<String> = suite.names("linux-")?.into_iter().collect();
@@ -173,10 +174,6 @@ fn in_cache() -> Result<BTreeSet<String>> {
     entries
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect()
-}
-
-fn version(release: &str) -> Option<Version> {
-    Version::of_release(release)
 }
 
 fn kernel(release: &str) -> Result<Kernel> {

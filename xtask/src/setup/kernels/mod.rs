@@ -15,6 +15,7 @@ pub(crate) mod modules;
 mod version;
 
 pub(crate) use choice::Wish;
+use version::Version;
 
 /// The flavour of Debian's kernels that is used: small, and with all that the probes need.
 const FLAVOUR: &str = "-cloud-amd64";
@@ -72,6 +73,16 @@ impl Request {
             Self::File(file) => of_file(file),
         }
     }
+
+    /// Whether a kernel that was taken is of the series that was asked for: Debian's archive drops
+    /// series, and another one is taken then.
+    pub(crate) fn is_met_by(&self, kernel: &Kernel) -> bool {
+        match self {
+            Self::Debian(Wish::Version(wish)) => Version::of_release(&kernel.name)
+                .is_some_and(|version| version.begins_with(&wish.series())),
+            Self::Debian(Wish::Newest) | Self::File(_) => true,
+        }
+    }
 }
 
 fn images_dir() -> PathBuf {
@@ -111,4 +122,28 @@ fn of_file(file: &Path) -> Result<(Kernel, Made)> {
         Ok(plain)
     })?;
     Ok((kernel(image), made))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(wish: &str, taken: &str, expected: bool) {
+        let kernel = Kernel {
+            name: format!("{taken}+deb13{FLAVOUR}"),
+            image: PathBuf::new(),
+            modules: None,
+        };
+        let request = Request::Debian(Wish::parse(wish).unwrap());
+        assert_eq!(request.is_met_by(&kernel), expected, "{wish}, {taken}");
+    }
+
+    #[test]
+    fn another_series_is_not_what_was_asked_for() {
+        check("7.2", "7.2.12", true);
+        check("7.2.11", "7.2.12", true);
+        check("7.2", "7.3.4", false);
+        check("6.1", "6.12.117", false);
+        check("newest", "7.3.4", true);
+    }
 }
