@@ -7,12 +7,19 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod h2;
+
 /// The kprobe program: one hit a call.
 pub const ENTRY_PROGRAM: &str = "cowprobe_entry";
 /// The kretprobe program: one hit a return.
 pub const RETURN_PROGRAM: &str = "cowprobe_return";
 /// The per-CPU array of one [`Tally`].
 pub const TALLY_MAP: &str = "TALLY";
+/// The hash of calls under way: from the stack pointer at entry to a [`Start`].
+pub const STARTS_MAP: &str = "STARTS";
+/// The map of one `u64`, the gate: 0 is closed, else it is the epoch of the open
+/// window.
+pub const GATE_MAP: &str = ".bss";
 /// The setting, fixed at load time, that holds the target's decoder bits.
 pub const DECODER_GLOBAL: &str = "DECODER";
 
@@ -32,6 +39,12 @@ pub const KIND_PLAIN: usize = 0;
 /// The kind of a remap with [`REMAP_FILE_DEDUP`].
 pub const KIND_DEDUPE: usize = 1;
 
+/// How many calls of one target can be under way at once. One more is counted as
+/// a call, and in [`Tally::unstored`].
+pub const STARTS: u32 = 4096;
+/// How many windows keep their extremes apart at the same time.
+pub const EPOCHS: usize = 4;
+
 /// The kind of a `btrfs_remap_file_range` call.
 #[must_use]
 #[inline]
@@ -39,36 +52,92 @@ pub const fn remap_kind(remap_flags: u32) -> usize {
     (remap_flags & REMAP_FILE_DEDUP) as usize
 }
 
-/// What one CPU saw of one target since its probes were loaded. It only grows:
-/// nobody clears it, a window is the difference of two readings.
+/// A call under way.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// When it was entered, `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// The gate at entry: its window's epoch, or 0 if no window was open.
+    pub epoch: u64,
+}
+
+/// The shortest and the longest call of one window. They do not subtract, so each
+/// window has a place of its own: `epoch % EPOCHS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extremes {
+    /// Whose they are; 0 for nobody's yet.
+    pub epoch: u64,
+    /// In ns.
+    pub min_ns: u64,
+    /// In ns.
+    pub max_ns: u64,
+}
+
+/// What one CPU saw of one target since its probes were loaded, of calls that
+/// were entered while the gate was open. It only grows: nobody clears it, a window
+/// is the difference of two readings.
 ///
 /// Each field is written by one program alone. kprobe programs run with
 /// preemption off and one at a time on a CPU (`bpf_prog_active`,
 /// `kernel/trace/bpf_trace.c` of Linux 7.2), so that plain additions are exact.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Calls by kind; written by the entry program.
     pub calls: [u64; KINDS],
-    /// Returns; written by the return program.
+    /// Of the calls, those whose start could not be kept; written by the entry
+    /// program. Their returns are [`Self::unmatched`].
+    pub unstored: u64,
+    /// Of the calls, those whose start was still there when their stack frame was
+    /// used again: their return was missed. Written by the entry program.
+    pub abandoned: u64,
+    /// Returns that met their start; written by the return program.
     pub returns: u64,
-    /// Returns with a negative value; written by the return program. Stays 0
-    /// without [`DECODE_ERRNO`].
+    /// Of the returns, those with a negative value. Stays 0 without
+    /// [`DECODE_ERRNO`].
     pub errors: u64,
+    /// Returns without a start, whenever they were entered; written by the return
+    /// program.
+    pub unmatched: u64,
+    /// The time between entry and return, summed over the returns, in ns.
+    pub sum_ns: u64,
+    /// The returns by their time, in the slots of [`h2`].
+    pub buckets: [u64; h2::SLOTS],
+    /// By window.
+    pub extremes: [Extremes; EPOCHS],
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self::from_words([0; Self::WORDS])
+    }
 }
 
 impl Tally {
     /// The size of a tally in `u64` words.
-    pub const WORDS: usize = KINDS + 2;
+    pub const WORDS: usize = KINDS + 6 + h2::SLOTS + 3 * EPOCHS;
 
     /// Reads a tally from the words that the map holds.
     #[must_use]
-    pub const fn from_words(words: [u64; Self::WORDS]) -> Self {
-        let [plain, dedupe, returns, errors] = words;
+    pub fn from_words(words: [u64; Self::WORDS]) -> Self {
+        let mut rest = words.into_iter();
+        let mut next = || rest.next().unwrap_or_default();
         Self {
-            calls: [plain, dedupe],
-            returns,
-            errors,
+            calls: [next(), next()],
+            unstored: next(),
+            abandoned: next(),
+            returns: next(),
+            errors: next(),
+            unmatched: next(),
+            sum_ns: next(),
+            buckets: core::array::from_fn(|_| next()),
+            extremes: core::array::from_fn(|_| Extremes {
+                epoch: next(),
+                min_ns: next(),
+                max_ns: next(),
+            }),
         }
     }
 
@@ -77,28 +146,120 @@ impl Tally {
     pub const fn total_calls(&self) -> u64 {
         self.calls[KIND_PLAIN] + self.calls[KIND_DEDUPE]
     }
+
+    /// Adds another CPU's tally.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.calls.iter_mut().zip(other.calls) {
+            *mine += theirs;
+        }
+        self.unstored += other.unstored;
+        self.abandoned += other.abandoned;
+        self.returns += other.returns;
+        self.errors += other.errors;
+        self.unmatched += other.unmatched;
+        self.sum_ns += other.sum_ns;
+        for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.extremes.iter_mut().zip(other.extremes) {
+            mine.merge(theirs);
+        }
+    }
+}
+
+impl Extremes {
+    /// Takes in a value of window `epoch`; a new window takes the place over.
+    #[inline]
+    pub const fn note(&mut self, epoch: u64, value_ns: u64) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.min_ns = value_ns;
+            self.max_ns = value_ns;
+            return;
+        }
+        if value_ns < self.min_ns {
+            self.min_ns = value_ns;
+        }
+        if value_ns > self.max_ns {
+            self.max_ns = value_ns;
+        }
+    }
+
+    /// Takes in those of another CPU: the later window's count, or both if it is
+    /// the same.
+    const fn merge(&mut self, other: Self) {
+        if other.epoch > self.epoch {
+            *self = other;
+        } else if other.epoch == self.epoch && other.epoch != 0 {
+            self.note(other.epoch, other.min_ns);
+            self.note(other.epoch, other.max_ns);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn numbered() -> Tally {
+        Tally::from_words(core::array::from_fn(|i| i as u64 + 1))
+    }
+
     #[test]
     fn words_are_the_fields_in_order() {
+        use core::mem::offset_of;
         assert_eq!(size_of::<Tally>(), Tally::WORDS * size_of::<u64>());
-        let tally = Tally::from_words([1, 2, 3, 4]);
-        assert_eq!(
-            tally,
-            Tally {
-                calls: [1, 2],
-                returns: 3,
-                errors: 4
-            }
-        );
+        let tally = numbered();
+        for (offset, value) in [
+            (offset_of!(Tally, calls), tally.calls[0]),
+            (offset_of!(Tally, unstored), tally.unstored),
+            (offset_of!(Tally, abandoned), tally.abandoned),
+            (offset_of!(Tally, returns), tally.returns),
+            (offset_of!(Tally, errors), tally.errors),
+            (offset_of!(Tally, unmatched), tally.unmatched),
+            (offset_of!(Tally, sum_ns), tally.sum_ns),
+            (offset_of!(Tally, buckets), tally.buckets[0]),
+            (offset_of!(Tally, extremes), tally.extremes[0].epoch),
+        ] {
+            assert_eq!(offset as u64 / 8 + 1, value);
+        }
+        assert_eq!(tally.extremes[EPOCHS - 1].max_ns, Tally::WORDS as u64);
         assert_eq!(tally.total_calls(), 3);
-        assert_eq!(core::mem::offset_of!(Tally, calls), 0);
-        assert_eq!(core::mem::offset_of!(Tally, returns), 16);
-        assert_eq!(core::mem::offset_of!(Tally, errors), 24);
+    }
+
+    #[test]
+    fn merging_adds_all_but_the_extremes() {
+        let mut sum = numbered();
+        sum.merge(&numbered());
+        let one = numbered();
+        assert_eq!(sum.calls, one.calls.map(|n| 2 * n));
+        assert_eq!(sum.sum_ns, 2 * one.sum_ns);
+        assert_eq!(sum.buckets, one.buckets.map(|n| 2 * n));
+        assert_eq!(sum.extremes, one.extremes);
+    }
+
+    #[test]
+    fn extremes_are_of_one_window() {
+        let mut a = Extremes::default();
+        for (epoch, value) in [(1, 9), (1, 5), (1, 7), (5, 8)] {
+            a.note(epoch, value);
+        }
+        let of = |epoch, min_ns, max_ns| Extremes {
+            epoch,
+            min_ns,
+            max_ns,
+        };
+        assert_eq!(a, of(5, 8, 8));
+        for (other, merged) in [
+            (of(0, 0, 0), of(5, 8, 8)),
+            (of(1, 1, 99), of(5, 8, 8)),
+            (of(5, 3, 9), of(5, 3, 9)),
+            (of(9, 4, 4), of(9, 4, 4)),
+        ] {
+            let mut sum = a;
+            sum.merge(other);
+            assert_eq!(sum, merged);
+        }
     }
 
     #[test]

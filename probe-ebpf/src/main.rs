@@ -7,54 +7,145 @@
 #![no_std]
 #![no_main]
 #![expect(
+    clippy::cast_possible_truncation,
     clippy::needless_pass_by_value,
     missing_docs,
     unreachable_pub,
-    reason = "the form that aya's macros want, and what they make of it"
+    reason = "the form that aya's macros want and what they make of it; words are 64 bits here"
 )]
 
 use aya_ebpf::{
     Global,
+    bindings::{BPF_ANY, BPF_NOEXIST},
+    helpers::bpf_ktime_get_ns,
     macros::{kprobe, kretprobe, map},
-    maps::PerCpuArray,
+    maps::{HashMap, PerCpuArray},
     programs::{ProbeContext, RetProbeContext},
 };
-use probe_ebpf::{DECODE_ERRNO, DECODE_REMAP_FLAGS, KIND_PLAIN, Tally, remap_kind};
+use probe_ebpf::{
+    DECODE_ERRNO, DECODE_REMAP_FLAGS, EPOCHS, KIND_PLAIN, STARTS as MOST, Start, Tally,
+    h2::{TABLE, TABLE_VALUES, slot_by},
+    remap_kind,
+};
 
 #[map]
 static TALLY: PerCpuArray<Tally> = PerCpuArray::with_max_entries(1, 0);
+
+/// Calls under way, by the stack pointer at entry. It is the call's identity: a
+/// stack belongs to one task (or one interrupt) and a frame on it to one call, so
+/// nested and recursive calls are told apart, and a task may move to another CPU.
+#[map]
+static STARTS: HashMap<u64, Start> = HashMap::with_max_entries(MOST, 0);
 
 /// The target's decoder bits, set by user space before loading.
 #[unsafe(no_mangle)]
 static DECODER: Global<u32> = Global::new(0);
 
-/// Counts a call.
+/// The histogram's table, in the programs' own read-only memory.
+static SLOTS_TABLE: [u8; TABLE_VALUES] = TABLE;
+
+/// The gate, written by user space: 0 is closed, else the epoch of the window.
+#[unsafe(no_mangle)]
+static mut GATE: u64 = 0;
+
+/// Counts a call and keeps its start. Starts are kept with the gate closed, too:
+/// so a return without one is a loss.
 #[kprobe]
 pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
-    let kind = if DECODER.load() & DECODE_REMAP_FLAGS == 0 {
-        KIND_PLAIN
-    } else {
-        remap_kind(ctx.arg(5).unwrap_or(0))
+    // SAFETY: an aligned word that user space writes whole; it is read once.
+    let epoch = unsafe { (&raw const GATE).read_volatile() };
+    let Some(tally) = TALLY.get_ptr_mut(0) else {
+        return 0;
     };
-    if let Some(tally) = TALLY.get_ptr_mut(0) {
-        // SAFETY: the pointer is this CPU's slot, and this program alone writes `calls`.
-        unsafe { (*tally).calls[kind] += 1 };
+    // SAFETY: the pointer is this CPU's slot, and this program alone writes the fields below.
+    let tally = unsafe { &mut *tally };
+    if epoch != 0 {
+        let kind = if DECODER.load() & DECODE_REMAP_FLAGS == 0 {
+            KIND_PLAIN
+        } else {
+            remap_kind(ctx.arg(5).unwrap_or(0))
+        };
+        tally.calls[kind] += 1;
     }
+    let frame = entry_frame(&ctx);
+    // SAFETY: a helper without conditions.
+    let at_ns = unsafe { bpf_ktime_get_ns() };
+    let start = Start { at_ns, epoch };
+    if STARTS.insert(frame, start, u64::from(BPF_NOEXIST)).is_ok() {
+        return 0;
+    }
+    // A start is there already, which nobody came back for, or there is no room.
+    let mut kept = false;
+    if let Some(stale) = STARTS.get_ptr(frame) {
+        // SAFETY: the element is of this frame, which no other program uses.
+        let counted = unsafe { (*stale).epoch } != 0;
+        kept = STARTS.insert(frame, start, u64::from(BPF_ANY)).is_ok();
+        tally.abandoned += u64::from(kept && counted);
+    }
+    tally.unstored += u64::from(!kept && epoch != 0);
     0
 }
 
-/// Counts a return.
+/// Counts a return and its time.
 #[kretprobe]
 pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
-    let failed = DECODER.load() & DECODE_ERRNO != 0 && ctx.ret::<i64>() < 0;
-    if let Some(tally) = TALLY.get_ptr_mut(0) {
-        // SAFETY: the pointer is this CPU's slot, and this program alone writes these fields.
-        unsafe {
-            (*tally).returns += 1;
-            (*tally).errors += u64::from(failed);
+    // SAFETY: a helper without conditions.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let Some(tally) = TALLY.get_ptr_mut(0) else {
+        return 0;
+    };
+    // SAFETY: the pointer is this CPU's slot, and this program alone writes the fields below.
+    let tally = unsafe { &mut *tally };
+    let frame = return_frame(&ctx);
+    let Some(start) = STARTS.get_ptr(frame) else {
+        tally.unmatched += 1;
+        return 0;
+    };
+    // SAFETY: the element lives until it is removed, and only the return of this frame does so.
+    let Start { at_ns, epoch } = unsafe { *start };
+    if epoch != 0 {
+        let time_ns = now_ns.saturating_sub(at_ns);
+        tally.returns += 1;
+        if DECODER.load() & DECODE_ERRNO != 0 && ctx.ret::<i64>() < 0 {
+            tally.errors += 1;
         }
+        tally.sum_ns += time_ns;
+        if let Some(bucket) = tally.buckets.get_mut(slot_by(&SLOTS_TABLE, time_ns)) {
+            *bucket += 1;
+        }
+        tally.extremes[epoch as usize % EPOCHS].note(epoch, time_ns);
     }
+    // Counted before it is removed: user space relies on it to count what is under way.
+    let _ = STARTS.remove(frame);
     0
+}
+
+/// The stack pointer at entry, where the return address is.
+#[cfg(bpf_target_arch = "x86_64")]
+fn entry_frame(ctx: &ProbeContext) -> u64 {
+    // SAFETY: the kernel gives the registers to the program for the time of its run.
+    unsafe { (*ctx.regs).rsp }
+}
+
+/// The same at the return, which has popped the return address.
+#[cfg(bpf_target_arch = "x86_64")]
+fn return_frame(ctx: &RetProbeContext) -> u64 {
+    // SAFETY: the kernel gives the registers to the program for the time of its run.
+    unsafe { (*ctx.regs).rsp }.wrapping_sub(8)
+}
+
+/// The stack pointer at entry; the return address is in a register.
+#[cfg(bpf_target_arch = "aarch64")]
+fn entry_frame(ctx: &ProbeContext) -> u64 {
+    // SAFETY: the kernel gives the registers to the program for the time of its run.
+    unsafe { (*ctx.regs.cast::<aya_ebpf::bindings::user_pt_regs>()).sp }
+}
+
+/// The same at the return.
+#[cfg(bpf_target_arch = "aarch64")]
+fn return_frame(ctx: &RetProbeContext) -> u64 {
+    // SAFETY: the kernel gives the registers to the program for the time of its run.
+    unsafe { (*ctx.regs.cast::<aya_ebpf::bindings::user_pt_regs>()).sp }
 }
 
 #[cfg(not(test))]

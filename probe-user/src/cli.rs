@@ -1,6 +1,6 @@
 //! The command line. Each flag is described here and nowhere else.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -15,16 +15,60 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what this kernel and this user allow; leave nothing attached
-    Check,
+    Check(CheckArgs),
     /// Hold CMD, attach, release it, count while it runs, report
     Run(RunArgs),
+    /// Show live tables until Ctrl-C or for --duration, then totals
+    Watch(WatchArgs),
     /// Run a workload of known size
     #[command(subcommand)]
     Bench(Bench),
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) targets: TargetArgs,
+    /// Write a JSON document instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is probed beside the three.
+#[derive(Args, Debug)]
+pub(crate) struct TargetArgs {
+    /// Probe another function, too; up to 32 times
+    #[arg(long, value_name = "[MODULE:]SYMBOL")]
+    pub(crate) probe: Vec<String>,
+    /// Fail if this target is absent (the three and those of --probe are
+    /// required)
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) required: Vec<String>,
+    /// Do without this target if it is absent
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) diagnostic: Vec<String>,
+    /// How to probe: auto takes what serves the command best, today always
+    /// kprobe
+    #[arg(long, value_enum, default_value_t, value_name = "HOOK")]
+    pub(crate) hook: Hook,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Hook {
+    /// What serves the command best
+    #[default]
+    Auto,
+    /// A kprobe and a kretprobe: never preempted, so no hit is lost unseen
+    Kprobe,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) targets: TargetArgs,
+    /// Wait until btrfs is there before CMD is started
+    #[arg(long)]
+    pub(crate) wait_for_module: bool,
     /// Write the record, a JSON document, to FILE
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -36,6 +80,38 @@ pub(crate) struct RunArgs {
         value_name = "CMD"
     )]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WatchArgs {
+    #[command(flatten)]
+    pub(crate) targets: TargetArgs,
+    /// Wait until btrfs is there
+    #[arg(long)]
+    pub(crate) wait_for_module: bool,
+    /// Time between two tables
+    #[arg(short = 'I', long, value_name = "MS", default_value_t = 1000,
+          value_parser = clap::value_parser!(u64).range(10..=86_400_000))]
+    pub(crate) interval: u64,
+    /// End by itself after so long
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
+    /// Also show how the times of this target are distributed
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) hist: Option<String>,
+    /// Write a JSON document a line instead of tables
+    #[arg(long, conflicts_with = "hist")]
+    pub(crate) json: bool,
+}
+
+/// A time in seconds, with a fraction if need be; a day at most 1000 times over.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if seconds.is_finite() && seconds > 0.0 && seconds <= 86_400_000.0 {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("it must be above 0 and at most 86400000".to_owned())
+    }
 }
 
 #[derive(Debug, Subcommand)]

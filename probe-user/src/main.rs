@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match command::execute(cli.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("cowprobe: {}", wording::causes(&error));
+            command::say(wording::causes(&error));
             ExitCode::from(command::COULD_NOT_RUN)
         }
     }

@@ -23,7 +23,7 @@ pub(crate) struct Args {
 const SCRIPT: &str = "set -e
 echo '# cowprobe check'
 cowprobe check
-mkfs.btrfs -q -f /dev/ram0
+mkfs.btrfs -q -f /dev/ram0 >/dev/null 2>&1
 mount -t btrfs -o commit=300 /dev/ram0 /mnt
 cowprobe bench remap --prepare /mnt
 echo

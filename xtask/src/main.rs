@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Task::Build(args) => build_cmd::run(&args),
         Task::Vm(args) => vm::run(&args),
         Task::Demo(args) => demo::run(&args),
-        Task::Test(args) => test::run(&args),
+        Task::Test(args) => Ok(test::run(&args)),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

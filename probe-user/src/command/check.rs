@@ -3,51 +3,77 @@
 
 use std::{io::Write, process::ExitCode};
 
-use super::{GATE_FAILED, put, survey::Survey};
+use super::{GATE_FAILED, put, survey::Survey, targets::targets, written::check_record};
 use crate::{
-    kernel::Probes,
-    model::{Need, TARGETS},
-    view::{CheckRow, check_table},
+    cli::CheckArgs,
+    kernel::{
+        Probes, has_btf, kprobes_armed, lockdown, missing_capabilities, perf_event_paranoid,
+        preemption,
+    },
+    model::{CheckRow, Checked, Presence},
+    view::check_table,
 };
 
-/// Prints the table; succeeds if every required target can be traced.
-pub(super) fn check(out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let survey = Survey::take()?;
-    let mut problems = Vec::new();
-    let traced = Probes::try_each(&survey.available()).unwrap_or_else(|error| {
-        problems.push(error.to_string());
-        TARGETS.iter().map(|_| None).collect()
-    });
-    let mut rows = Vec::with_capacity(TARGETS.len());
-    let mut passed = true;
-    for ((target, presence), traced) in TARGETS.iter().zip(&survey.presence).zip(traced) {
-        let traceable = matches!(traced, Some(Ok(())));
-        passed &= traceable || target.need != Need::Required;
-        if let Some(Err(error)) = traced {
-            let problem = error.to_string();
-            // What holds for the user, not for a target, is said once.
-            if !problems.contains(&problem) {
-                problems.push(problem);
-            }
-        }
-        rows.push(CheckRow {
-            target,
-            presence,
-            traceable,
-        });
-    }
-    let mut text = check_table(&survey.identity, &survey.variant, &rows);
-    if !survey.btrfs {
-        problems.push(super::run::NOT_LOADED.to_owned());
-    }
-    for problem in problems {
-        text.push_str(&problem);
-        text.push('\n');
-    }
+/// Prints what was found; succeeds if every required target can be traced.
+pub(super) fn check(args: &CheckArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let survey = Survey::look(targets(&args.targets)?)?;
+    let checked = look(&survey);
+    let text = if args.json {
+        check_record(&checked) + "\n"
+    } else {
+        let problems = checked.problems.iter().map(|p| format!("{p}\n"));
+        problems.fold(check_table(&checked), |text, line| text + &line)
+    };
     put(out, &text)?;
-    Ok(if passed {
+    Ok(if checked.passed() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(GATE_FAILED)
     })
+}
+
+fn look(survey: &Survey) -> Checked<'_> {
+    let mut problems = Vec::new();
+    let mut note = |problem: String| {
+        // What holds for the user, not for a target, is said once.
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    };
+    let traced = Probes::try_each(&survey.available()).unwrap_or_else(|error| {
+        note(error.to_string());
+        survey.targets.iter().map(|_| None).collect()
+    });
+    let both = survey.targets.iter().zip(&survey.presence).zip(traced);
+    let rows = both.map(|((target, presence), traced)| CheckRow {
+        target,
+        presence,
+        traced: match traced {
+            Some(Ok(losses)) => Some(losses),
+            Some(Err(error)) => {
+                note(error.to_string());
+                None
+            }
+            None => None,
+        },
+    });
+    let rows = rows.collect();
+    Survey::problem()
+        .map(str::to_owned)
+        .into_iter()
+        .for_each(note);
+    let built_in = survey.presence.contains(&Presence::BuiltIn);
+    Checked {
+        identity: survey.identity.clone(),
+        variant: survey.variant.clone(),
+        preemption: preemption(),
+        lockdown: lockdown(),
+        perf_event_paranoid: perf_event_paranoid(),
+        missing_capabilities: missing_capabilities(),
+        kernel_btf: has_btf("vmlinux"),
+        btrfs_btf: has_btf(if built_in { "vmlinux" } else { "btrfs" }),
+        kprobes_armed: kprobes_armed(),
+        rows,
+        problems,
+    }
 }

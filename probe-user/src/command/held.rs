@@ -3,7 +3,7 @@
 
 use std::{
     ffi::OsString,
-    io::{self, PipeWriter, Write as _},
+    io::{self, PipeWriter, Read as _, Write as _},
     os::fd::AsRawFd as _,
 };
 
@@ -21,9 +21,11 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Forks a child for `argv`, whose first word is the program.
-    pub(super) fn hold(argv: &[OsString]) -> io::Result<Self> {
+    /// Forks a child for `argv`, whose first word is the program, and returns when
+    /// it waits.
+    pub(super) async fn hold(argv: &[OsString]) -> io::Result<Self> {
         let (wait, gate) = io::pipe()?;
+        let (mut forked, tell) = io::pipe()?;
         let (program, rest) = argv.split_first().expect("clap wants one word or more");
         let mut command = Command::new(program);
         command.args(rest);
@@ -32,13 +34,22 @@ impl Held {
             // The child's own copy of the gate would keep the pipe open after our death.
             // SAFETY: closes an fd of the child that nothing else in it uses.
             unsafe { libc::close(inherited_gate) };
+            // SAFETY: the pointer is to one byte. It matters to nobody if this fails.
+            unsafe { libc::write(tell.as_raw_fd(), [1_u8].as_ptr().cast(), 1) };
             wait_for_release(wait.as_raw_fd())
         };
-        // SAFETY: between fork and exec `hold` makes two system calls and allocates nothing.
+        // SAFETY: between fork and exec `hold` makes system calls only and allocates nothing.
         unsafe { command.pre_exec(hold) };
         // spawn() returns when the child has exec'd or failed to: not before it is released.
         let spawning = tokio::task::spawn_blocking(move || command.spawn());
-        Ok(Self { gate, spawning })
+        // One byte from the child; without a child the pipe ends, and spawn() says why.
+        match forked.read(&mut [0])? {
+            0 => match spawning.await.map_err(io::Error::other)? {
+                Err(error) => Err(error),
+                Ok(_) => Err(io::Error::other("the command was not held")),
+            },
+            _ => Ok(Self { gate, spawning }),
+        }
     }
 
     /// Lets the child run the command; an error says why it could not.
@@ -73,7 +84,7 @@ fn wait_for_release(fd: i32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::process::ExitStatusExt as _, path::Path, time::Duration};
+    use std::{os::unix::process::ExitStatusExt as _, path::Path};
 
     use super::*;
 
@@ -82,11 +93,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_runs_before_the_release() {
+    async fn it_runs_after_the_release() {
         let dir = tempfile::tempdir().expect("a directory");
         let mark = dir.path().join("mark");
-        let held = Held::hold(&touch(&mark)).expect("forks");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let held = Held::hold(&touch(&mark)).await.expect("forks");
         assert!(!mark.exists());
         let mut child = held.release().await.expect("runs");
         assert_eq!(child.wait().await.expect("ends").into_raw(), 0);
@@ -97,7 +107,8 @@ mod tests {
     async fn dropped_it_never_runs() {
         let dir = tempfile::tempdir().expect("a directory");
         let mark = dir.path().join("mark");
-        let Held { gate, spawning } = Held::hold(&touch(&mark)).expect("forks");
+        let held = Held::hold(&touch(&mark)).await.expect("forks");
+        let Held { gate, spawning } = held;
         drop(gate);
         let error = spawning.await.expect("joins").expect_err("did not run");
         assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
@@ -110,7 +121,7 @@ mod tests {
             ("/no/such/program", io::ErrorKind::NotFound),
             ("/", io::ErrorKind::PermissionDenied),
         ] {
-            let held = Held::hold(&[program.into()]).expect("forks");
+            let held = Held::hold(&[program.into()]).await.expect("forks");
             let error = held.release().await.expect_err("cannot run");
             assert_eq!(error.kind(), kind, "{program}");
         }

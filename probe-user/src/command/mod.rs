@@ -3,9 +3,14 @@
 
 mod bench;
 mod check;
+mod footing;
 mod held;
 mod run;
+mod say;
+mod signals;
 mod survey;
+mod targets;
+mod watch;
 mod written;
 
 use std::{
@@ -13,7 +18,11 @@ use std::{
     process::ExitCode,
 };
 
+use anyhow::Context as _;
+
 use crate::cli::{Bench, Command};
+
+pub(crate) use say::say;
 
 /// A required target, or another gate, failed.
 pub(crate) const GATE_FAILED: u8 = 1;
@@ -23,8 +32,9 @@ pub(crate) const COULD_NOT_RUN: u8 = 2;
 /// Does what the command line says.
 pub(crate) fn execute(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Check => check::check(&mut io::stdout().lock()),
+        Command::Check(args) => check::check(&args, &mut io::stdout().lock()),
         Command::Run(args) => run::run(&args),
+        Command::Watch(args) => watch::watch(&args),
         Command::Bench(Bench::Remap(args)) => bench::remap(&args, &mut io::stdout().lock()),
     }
 }
@@ -41,8 +51,16 @@ pub(crate) fn usage_error(error: &clap::Error) -> ExitCode {
     let what = text.split("\n\n").next().unwrap_or_default();
     let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
     let what = what.strip_prefix("error: ").unwrap_or(&what);
-    eprintln!("cowprobe: {what}; see 'cowprobe --help'");
+    say(format_args!("{what}; see 'cowprobe --help'"));
     ExitCode::from(COULD_NOT_RUN)
+}
+
+/// One thread is enough: the work is the kernel's.
+fn event_loop() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the event loop")
 }
 
 /// Writes to standard output; a reader that went away is no failure of ours.

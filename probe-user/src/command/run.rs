@@ -1,6 +1,6 @@
 //! `cowprobe run`: counts while a command runs.
 //!
-//! The order is the point: the record's file is opened, the command is held, the
+//! The order is the point: the record's file is tried, the command is held, the
 //! probes are attached and the window is opened before the command is released;
 //! the window is closed after the command has ended.
 
@@ -12,186 +12,195 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use tokio::{
-    process::Child,
-    signal::unix::{Signal, SignalKind, signal},
-};
+use tokio::process::Child;
 
 use super::{
-    COULD_NOT_RUN, GATE_FAILED,
+    COULD_NOT_RUN, GATE_FAILED, event_loop,
+    footing::Footing,
     held::Held,
+    say::{print, remark, say},
+    signals::Signals,
     survey::Survey,
+    targets::targets,
     written::{Run, record},
 };
 use crate::{
     cli::RunArgs,
-    evidence::{Output, warnings},
-    kernel::{Edge, Presence, Probes},
-    model::{Need, TARGETS, Window},
-    view::totals_table,
+    evidence::{Findings, Output, findings},
+    kernel::{Probes, monotonic_ns},
+    model::Window,
+    view::{times_table, totals_table},
     wording::{self, plain},
 };
-
-/// What to do where btrfs is a module and not loaded.
-pub(super) const NOT_LOADED: &str = "btrfs is not loaded; run 'modprobe btrfs' first";
 
 /// How the command ended.
 #[derive(Debug)]
 pub(super) enum End {
     Ended(ExitStatus),
     NotStarted(io::Error),
+    /// A signal came while it was held.
+    Withheld(i32),
 }
 
 impl End {
     /// The exit status that a shell would give for the command.
     pub(super) fn code(&self) -> u8 {
+        let by_signal = |signal: i32| 128 + u8::try_from(signal).unwrap_or(0);
         match self {
-            Self::Ended(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => u8::try_from(code).expect("an exit status is a byte"),
-                (None, signal) => 128 + u8::try_from(signal.unwrap_or(0)).unwrap_or(0),
+            Self::Ended(status) => match status.code() {
+                Some(code) => u8::try_from(code).expect("an exit status is a byte"),
+                None => by_signal(status.signal().unwrap_or(0)),
             },
             Self::NotStarted(error) if error.kind() == io::ErrorKind::NotFound => 127,
             Self::NotStarted(_) => 126,
+            Self::Withheld(signal) => by_signal(*signal),
         }
     }
+
+    /// Why its status is not 0, if it is not.
+    fn cause(&self, argv: &[OsString]) -> Option<String> {
+        let program = argv[0].display();
+        match self {
+            Self::Ended(status) if status.success() => None,
+            Self::Ended(status) => Some(format!("the command: {status}")),
+            Self::NotStarted(error) => Some(format!("cannot run {program}: {}", plain(error))),
+            Self::Withheld(signal) => {
+                Some(format!("signal {signal} came before {program} was started"))
+            }
+        }
+    }
+}
+
+/// What came of a run.
+struct Measured {
+    end: End,
+    /// The command's own time.
+    wall_ns: u64,
+    window: Option<Window>,
+    found: Findings,
 }
 
 /// Runs the command under the probes. The table goes to standard error: standard
 /// output is the command's.
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(Output::open).transpose()?;
-    let survey = Survey::take()?;
-    if !survey.btrfs && survey.presence.iter().all(|p| *p == Presence::Absent) {
-        bail!(NOT_LOADED);
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the event loop")?;
-    let (end, window, wall_ns) = runtime.block_on(measure(&args.command, &survey))?;
-
-    let mut causes = Vec::new();
-    match &end {
-        End::NotStarted(error) => {
-            let program = args.command[0].display();
-            causes.push(format!("cannot run {program}: {}", plain(error)));
-        }
-        End::Ended(status) if !status.success() => causes.push(format!("the command: {status}")),
-        End::Ended(_) => {}
-    }
-    if let Some(window) = &window {
-        eprint!("\n{}", totals_table(&TARGETS, &survey.presence, window));
-        causes.extend(failed_gates(&survey, window));
-    }
-    let warnings = window
-        .as_ref()
-        .map(|w| warnings(&TARGETS, w))
-        .unwrap_or_default();
-    for warning in &warnings {
-        eprintln!("cowprobe: warning: {warning}");
-    }
+    let survey = Survey::take(targets(&args.targets)?, args.wait_for_module)?;
+    let measured = event_loop()?.block_on(measure(&args.command, &survey))?;
+    let Measured {
+        end,
+        wall_ns,
+        window,
+        found: Findings {
+            mut causes,
+            warnings,
+        },
+    } = measured;
+    causes.splice(0..0, end.cause(&args.command));
     let code = match (end.code(), causes.is_empty()) {
         (0, true) => 0,
         (0, false) => GATE_FAILED,
         (code, _) => code,
     };
-    for cause in &causes {
-        eprintln!("cowprobe: {cause}");
-    }
-    if let Some(output) = output {
+    // Before anything is said: a reader that goes away costs no record.
+    let written = output.map(|output| {
         let run = Run {
             argv: &args.command,
             end: &end,
             wall_ns,
             window: window.as_ref(),
             code,
-            causes,
-            warnings,
+            causes: causes.clone(),
+            warnings: warnings.clone(),
         };
         let text = serde_json::to_string_pretty(&record(&survey, run)).expect("plain data");
-        if let Err(error) = output.commit(&(text + "\n")) {
-            eprintln!("cowprobe: {}", wording::causes(&error));
-            // The command's own failure still wins.
-            let code = if end.code() == 0 {
-                COULD_NOT_RUN
-            } else {
-                end.code()
-            };
-            return Ok(ExitCode::from(code));
-        }
+        output.commit(&(text + "\n"))
+    });
+    if let Some(window) = &window {
+        print("\n");
+        print(&totals_table(&survey.targets, &survey.presence, window));
+        print("\n");
+        print(&times_table(&survey.targets, &survey.presence, window));
+    }
+    for warning in &warnings {
+        remark(format_args!("warning: {warning}"));
+    }
+    for cause in &causes {
+        remark(cause);
+    }
+    if let Some(Err(error)) = written {
+        say(wording::causes(&error));
+        // The command's own failure still wins.
+        let code = if end.code() == 0 { COULD_NOT_RUN } else { code };
+        return Ok(ExitCode::from(code));
     }
     Ok(ExitCode::from(code))
 }
 
-/// What a required target lacks.
-fn failed_gates(survey: &Survey, window: &Window) -> Vec<String> {
-    let here = TARGETS.iter().zip(&survey.presence).zip(&window.counts);
-    here.filter(|((target, _), _)| target.need == Need::Required)
-        .filter_map(|((target, presence), counts)| match counts {
-            Some(_) => None,
-            None if *presence == Presence::Absent => Some(format!(
-                "required target {} is absent from this kernel",
-                target.symbol
-            )),
-            None => Some(format!(
-                "required target {}: its counters went backwards",
-                target.symbol
-            )),
-        })
-        .collect()
-}
-
-/// Holds, attaches, releases, waits; returns the command's end and, if it ran, the
-/// window around it and its own time.
-async fn measure(argv: &[OsString], survey: &Survey) -> anyhow::Result<(End, Option<Window>, u64)> {
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
-    let held = Held::hold(argv).context("cannot fork for the command")?;
-    let probes = Probes::attach(&survey.available())?;
-    let before = probes.snapshot(Edge::Open)?;
+/// Holds, attaches, releases, waits.
+async fn measure(argv: &[OsString], survey: &Survey) -> anyhow::Result<Measured> {
+    let without_window = |end| Measured {
+        end,
+        wall_ns: 0,
+        window: None,
+        found: Findings::default(),
+    };
+    let mut signals = Signals::listen(&[libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP])
+        .context("cannot listen for signals")?;
+    let held = Held::hold(argv)
+        .await
+        .context("cannot fork for the command")?;
+    let mut probes = Probes::attach(&survey.available())?;
+    let footing = Footing::read(&survey.presence);
+    if let Some(refusal) = footing.refusal() {
+        bail!(refusal);
+    }
+    let open = probes.open()?;
+    if let Some(signal) = signals.pending().await {
+        return Ok(without_window(End::Withheld(signal)));
+    }
+    let released_ns = monotonic_ns();
     let mut child = match held.release().await {
         Ok(child) => child,
-        Err(error) => return Ok((End::NotStarted(error), None, 0)),
+        Err(error) => return Ok(without_window(End::NotStarted(error))),
     };
-    let status = signals.wait(&mut child).await?;
-    let after = probes.snapshot(Edge::Close)?;
-    let window = Window::between(&before, &after);
-    let wall_ns = window.length_ns();
-    Ok((End::Ended(status), Some(window), wall_ns))
-}
+    let status = wait(&mut child, &mut signals).await;
+    let status = status.context("cannot wait for the command")?;
+    let wall_ns = monotonic_ns() - released_ns;
 
-/// The signals that must not end us before the report.
-struct Signals {
-    interrupt: Signal,
-    quit: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
+    let mut measured = Measured {
+        wall_ns,
+        ..without_window(End::Ended(status))
+    };
+    let closed = probes.close();
+    let later = Footing::read(&survey.presence);
+    match closed {
+        Ok(close) => {
+            let mut window = Window::whole(&open, &close);
+            let mut causes = Footing::judge(&footing, &later, &survey.presence, &mut window);
+            causes.extend(survey.failed_gates(&window));
+            measured.found = findings(&survey.targets, &window);
+            measured.found.causes.splice(0..0, causes);
+            measured.found.warnings.extend(footing.warning());
+            measured.window = Some(window);
+        }
+        // The command's status and the record are worth more than an early end.
+        Err(error) => measured.found.causes.push(wording::causes(&error)),
     }
+    Ok(measured)
+}
 
-    /// Waits for the child. What a terminal sends goes to the child by itself;
-    /// TERM and HUP, sent to us alone, are passed on.
-    async fn wait(&mut self, child: &mut Child) -> anyhow::Result<ExitStatus> {
-        loop {
-            let pass_on = tokio::select! {
-                status = child.wait() => return status.context("cannot wait for the command"),
-                _ = self.interrupt.recv() => continue,
-                _ = self.quit.recv() => continue,
-                _ = self.terminate.recv() => libc::SIGTERM,
-                _ = self.hangup.recv() => libc::SIGHUP,
-            };
-            if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
-                // SAFETY: kill(2) has no condition; the child has not been waited for.
-                unsafe { libc::kill(pid, pass_on) };
-            }
+/// Waits for the command. What a terminal sends goes to it by itself; TERM and HUP
+/// are passed on.
+async fn wait(child: &mut Child, signals: &mut Signals) -> io::Result<ExitStatus> {
+    loop {
+        let signal = tokio::select! {
+            status = child.wait() => return status,
+            signal = signals.next() => signal,
+        };
+        let to = child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let (Some(pid), libc::SIGTERM | libc::SIGHUP) = (to, signal) {
+            // SAFETY: kill(2) has no condition; the child has not been waited for.
+            unsafe { libc::kill(pid, signal) };
         }
     }
 }
@@ -212,6 +221,7 @@ mod tests {
             (End::NotStarted(from_errno(libc::ENOENT)), 127),
             (End::NotStarted(from_errno(libc::EACCES)), 126),
             (End::NotStarted(from_errno(libc::ENOEXEC)), 126),
+            (End::Withheld(libc::SIGINT), 130),
         ] {
             assert_eq!(end.code(), code, "{end:?}");
         }

@@ -1,42 +1,93 @@
 //! What is here: the kernel, its variant, and where each target is.
 
-use anyhow::Context as _;
+use std::{thread, time::Duration};
 
+use anyhow::{Context as _, bail};
+
+use super::targets::{absence, place};
 use crate::{
-    kernel::{Identity, Presence, Symbols, Variant, btrfs_is_there},
-    model::{TARGETS, Target},
+    kernel::{Symbols, btrfs_is_there, identity, is_in_btf, variant},
+    model::{Identity, Need, Presence, Target, Variant, Window},
 };
+
+/// What to do where btrfs is a module and not loaded.
+const NOT_LOADED: &str =
+    "btrfs is not loaded; run 'modprobe btrfs' first, or use --wait-for-module";
 
 /// What was found before anything is attached.
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) identity: Identity,
     pub(super) variant: Variant,
-    /// In the order of [`TARGETS`].
+    pub(super) targets: Vec<Target>,
+    /// In the order of the targets.
     pub(super) presence: Vec<Presence>,
-    /// Whether btrfs is built in or loaded.
-    pub(super) btrfs: bool,
 }
 
 impl Survey {
-    /// Looks at the running kernel.
-    pub(super) fn take() -> anyhow::Result<Self> {
-        let names = TARGETS.map(|t| t.symbol);
+    /// Looks at the running kernel, if asked to after btrfs is there. Without btrfs,
+    /// or without a function that `--probe` names, there is nothing to measure.
+    pub(super) fn take(targets: Vec<Target>, wait_for_module: bool) -> anyhow::Result<Self> {
+        while wait_for_module && !btrfs_is_there() {
+            thread::sleep(Duration::from_millis(100));
+        }
+        let survey = Self::look(targets)?;
+        if !btrfs_is_there() {
+            bail!(NOT_LOADED);
+        }
+        let others = survey
+            .targets
+            .iter()
+            .zip(&survey.presence)
+            .skip(Target::three().len());
+        for (target, presence) in others {
+            if *presence == Presence::Absent && target.need == Need::Required {
+                bail!(absence(target, is_in_btf(&target.symbol)));
+            }
+        }
+        Ok(survey)
+    }
+
+    /// Looks at the running kernel as it is.
+    pub(super) fn look(targets: Vec<Target>) -> anyhow::Result<Self> {
+        let names: Vec<&str> = targets.iter().map(|t| &*t.symbol).collect();
         let symbols = Symbols::look_up(&names).context(
             "cannot read /proc/kallsyms; is /proc mounted, has the kernel CONFIG_KALLSYMS?",
         )?;
+        let each = targets.iter().map(|t| place(t, &symbols.found(&t.symbol)));
         Ok(Self {
-            identity: Identity::read().context("cannot ask for the kernel's release")?,
-            variant: Variant::read(),
-            presence: names.iter().map(|n| symbols.presence(n)).collect(),
-            btrfs: btrfs_is_there(),
+            identity: identity().context("cannot ask for the kernel's release")?,
+            variant: variant(),
+            presence: each.collect::<anyhow::Result<_>>()?,
+            targets,
         })
     }
 
+    /// Why the three cannot be there, if they cannot.
+    pub(super) fn problem() -> Option<&'static str> {
+        (!btrfs_is_there()).then_some(NOT_LOADED)
+    }
+
     /// The targets that are here, each in its place.
-    pub(super) fn available(&self) -> Vec<Option<&'static Target>> {
-        let both = TARGETS.iter().zip(&self.presence);
+    pub(super) fn available(&self) -> Vec<Option<&Target>> {
+        let both = self.targets.iter().zip(&self.presence);
         both.map(|(target, p)| (*p != Presence::Absent).then_some(target))
+            .collect()
+    }
+
+    /// The required targets without a count in a window.
+    pub(super) fn failed_gates(&self, window: &Window) -> Vec<String> {
+        let here = self.targets.iter().zip(&self.presence).zip(&window.counts);
+        here.filter(|((target, _), counts)| target.need == Need::Required && counts.is_none())
+            .map(|((target, presence), _)| {
+                let name = target.name();
+                match presence {
+                    Presence::Absent => {
+                        format!("required target {name} is absent from this kernel")
+                    }
+                    _ => format!("required target {name} has no valid count"),
+                }
+            })
             .collect()
     }
 }

@@ -2,14 +2,17 @@
 
 use std::{ffi::OsString, os::unix::process::ExitStatusExt as _};
 
+use probe_ebpf::h2::{LAST, bounds};
+
 use super::{run::End, survey::Survey};
 use crate::{
     evidence::{
-        CommandRecord, Exit, IdentityRecord, Record, TargetRecord, Tool, VariantRecord,
-        WindowRecord,
+        BucketRecord, CheckRecord, CheckTargetRecord, CommandRecord, Exit, IdentityRecord,
+        IntervalRecord, LatencyRecord, Record, TargetRecord, Tool, VariantRecord, WindowRecord,
     },
-    kernel::{Presence, Variant, object_sha256},
-    model::{Counts, Kinds, Need, TARGETS, Target, Window},
+    kernel::object_sha256,
+    model::{Checked, Counts, Histogram, Identity, Kinds, Need, Presence, Target, Variant, Window},
+    wording::plain,
 };
 
 /// What `run` knows when it is done.
@@ -25,8 +28,8 @@ pub(super) struct Run<'a> {
 
 /// The record of a run.
 pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
-    let counts = |i: usize| run.window.and_then(|w| w.counts[i]);
-    let here = TARGETS.iter().zip(&survey.presence).enumerate();
+    let counts = |i: usize| run.window.and_then(|w| w.counts[i].as_ref());
+    let here = survey.targets.iter().zip(&survey.presence).enumerate();
     Record {
         schema: Record::SCHEMA,
         tool: Tool {
@@ -34,7 +37,7 @@ pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
             version: env!("CARGO_PKG_VERSION"),
             ebpf_sha256: object_sha256(),
         },
-        identity: identity(survey),
+        identity: identity(&survey.identity, &survey.variant),
         command: command(&run),
         exit: Exit {
             code: run.code,
@@ -48,9 +51,72 @@ pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
     }
 }
 
-fn identity(survey: &Survey) -> IdentityRecord {
-    let kernel = survey.identity.clone();
-    let (variant, slots) = match survey.variant {
+/// One line of `watch --json`: what happened in an interval, and since the
+/// beginning.
+pub(super) fn interval_record(
+    survey: &Survey,
+    interval: &Window,
+    total: &Window,
+    last: bool,
+) -> String {
+    let all = |of: &Window| {
+        let here = survey.targets.iter().zip(&survey.presence).zip(&of.counts);
+        here.map(|((t, presence), counts)| target(t, presence, counts.as_ref()))
+            .collect()
+    };
+    let record = IntervalRecord {
+        schema: IntervalRecord::SCHEMA,
+        last,
+        window: window(interval),
+        elapsed_ns: total.length_ns(),
+        interval: all(interval),
+        total: all(total),
+    };
+    serde_json::to_string(&record).expect("plain data")
+}
+
+/// What `check --json` writes.
+pub(super) fn check_record(checked: &Checked<'_>) -> String {
+    let rows = checked.rows.iter();
+    let record = CheckRecord {
+        schema: CheckRecord::SCHEMA,
+        identity: identity(&checked.identity, &checked.variant),
+        preemption: checked.preemption.clone(),
+        lockdown: checked.lockdown.clone(),
+        perf_event_paranoid: checked.perf_event_paranoid,
+        missing_capabilities: checked.missing_capabilities.clone(),
+        kernel_btf: checked.kernel_btf,
+        btrfs_btf: checked.btrfs_btf,
+        kprobes_armed: match checked.kprobes_armed {
+            Ok(known) => known.then_some(true),
+            Err(_) => Some(false),
+        },
+        misses_told: checked.losses_told(),
+        hook: "kprobe",
+        targets: rows
+            .map(|row| CheckTargetRecord {
+                symbol: row.target.symbol.clone(),
+                module: module(row.presence),
+                required: row.target.need == Need::Required,
+                available: *row.presence != Presence::Absent,
+                traceable: row.traced.is_some(),
+            })
+            .collect(),
+        problems: checked.problems.clone(),
+    };
+    serde_json::to_string_pretty(&record).expect("plain data")
+}
+
+fn module(presence: &Presence) -> Option<String> {
+    match presence {
+        Presence::Module(name) => Some(name.clone()),
+        Presence::BuiltIn | Presence::Absent => None,
+    }
+}
+
+fn identity(kernel: &Identity, variant: &Variant) -> IdentityRecord {
+    let kernel = kernel.clone();
+    let (variant, slots) = match *variant {
         Variant::Xarray => ("xarray", None),
         Variant::InlineBuffer { slots } => ("inline-buffer", Some(slots)),
         Variant::None => ("none", None),
@@ -70,7 +136,8 @@ fn command(run: &Run<'_>) -> CommandRecord {
     let words = run.argv.iter();
     let (status, signal, error) = match run.end {
         End::Ended(status) => (status.code(), status.signal(), None),
-        End::NotStarted(error) => (None, None, Some(error.to_string())),
+        End::NotStarted(error) => (None, None, Some(plain(error))),
+        End::Withheld(_) => (None, None, run.causes.first().cloned()),
     };
     CommandRecord {
         argv: words.map(|w| w.to_string_lossy().into_owned()).collect(),
@@ -89,15 +156,12 @@ fn window(window: &Window) -> WindowRecord {
     }
 }
 
-fn target(target: &Target, presence: &Presence, counts: Option<Counts>) -> TargetRecord {
+fn target(target: &Target, presence: &Presence, counts: Option<&Counts>) -> TargetRecord {
     let divides = target.kinds == Kinds::CloneDedupe;
     let losses = counts.map(|c| c.losses).unwrap_or_default();
     TargetRecord {
-        symbol: target.symbol,
-        module: match presence {
-            Presence::Module(name) => Some(name.clone()),
-            Presence::BuiltIn | Presence::Absent => None,
-        },
+        symbol: target.symbol.clone(),
+        module: module(presence),
         required: target.need == Need::Required,
         available: *presence != Presence::Absent,
         hook: counts.map(|_| "kprobe"),
@@ -105,10 +169,43 @@ fn target(target: &Target, presence: &Presence, counts: Option<Counts>) -> Targe
         clones: counts.filter(|_| divides).map(|c| c.plain),
         dedupes: counts.filter(|_| divides).map(|c| c.dedupe),
         returns: counts.map(|c| c.returns),
+        in_flight: counts.map(|c| c.in_flight),
         errors: counts.filter(|_| target.returns_errno).map(|c| c.errors),
         missed: losses.entry_missed,
         recursion_misses: losses.entry_recursion_misses,
         return_missed: losses.return_missed,
         return_recursion_misses: losses.return_recursion_misses,
+        unstored: counts.map(|c| c.unstored),
+        abandoned: counts.map(|c| c.abandoned),
+        unmatched: counts.map(|c| c.unmatched),
+        latency: counts.map(|c| latency(&c.latency)),
+    }
+}
+
+fn latency(histogram: &Histogram) -> LatencyRecord {
+    let filled = histogram
+        .buckets
+        .iter()
+        .enumerate()
+        .filter(|(_, n)| **n > 0);
+    let quantile = |permille| histogram.quantile_ns(permille).map(Into::into);
+    LatencyRecord {
+        sum_ns: histogram.sum_ns,
+        min_ns: histogram.extremes_ns.map(|(min, _)| min),
+        max_ns: histogram.extremes_ns.map(|(_, max)| max),
+        p50_ns: quantile(500),
+        p90_ns: quantile(900),
+        p99_ns: quantile(990),
+        p99_9_ns: quantile(999),
+        buckets: filled.map(|(slot, &count)| bucket(slot, count)).collect(),
+    }
+}
+
+fn bucket(slot: usize, count: u64) -> BucketRecord {
+    let (low_ns, high_ns) = bounds(slot);
+    BucketRecord {
+        low_ns,
+        high_ns: (slot != LAST).then_some(high_ns),
+        count,
     }
 }

@@ -6,6 +6,7 @@ mod warnings;
 
 pub(crate) use output::Output;
 pub(crate) use record::{
-    CommandRecord, Exit, IdentityRecord, Record, TargetRecord, Tool, VariantRecord, WindowRecord,
+    BucketRecord, CheckRecord, CheckTargetRecord, CommandRecord, Exit, IdentityRecord,
+    IntervalRecord, LatencyRecord, Record, TargetRecord, Tool, VariantRecord, WindowRecord,
 };
-pub(crate) use warnings::warnings;
+pub(crate) use warnings::{Findings, findings};

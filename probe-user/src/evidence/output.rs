@@ -1,10 +1,14 @@
-//! The file that a record is written to: opened before anything runs, and
-//! replaced in one step, so that a reader never sees half a record and a failure
-//! never costs an older one.
+//! The file that a record is written to: tried before anything runs, and replaced
+//! in one step, so that a reader never sees half a record and a failure never
+//! costs an older one.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions, Permissions},
     io::{self, Write as _},
+    os::{
+        fd::{AsFd as _, BorrowedFd},
+        unix::fs::{MetadataExt as _, PermissionsExt as _, fchown},
+    },
     path::{Path, PathBuf},
 };
 
@@ -13,7 +17,7 @@ use tempfile::NamedTempFile;
 
 use crate::wording::plain;
 
-/// An open destination.
+/// A destination that can be written.
 #[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,
@@ -22,38 +26,63 @@ pub(crate) struct Output {
 
 #[derive(Debug)]
 enum Sink {
-    /// A file beside the destination, which takes its place when it is complete.
-    Beside(NamedTempFile),
-    /// A pipe or a device, written to as it is.
+    /// A file beside the destination will take its place; what stands there now
+    /// lends its owner and mode.
+    Replace(Option<Metadata>),
+    /// A pipe, a device, or one of our own streams, written to as it is.
     Stream(File),
 }
 
 impl Output {
     /// Opens `path` for a record.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        let sink = Self::sink(path).map_err(|error| {
+        let opened = Self::try_open(path);
+        opened.map_err(|error| {
             let (path, why) = (path.display(), plain(&error));
             anyhow!("cannot write {path}: {why}; name a file with -o that can be written")
-        })?;
-        // The file behind a symbolic link is replaced, not the link.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { path, sink })
+        })
     }
 
-    fn sink(path: &Path) -> io::Result<Sink> {
-        match fs::metadata(path) {
-            Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-            Ok(found) if !found.is_file() => {
-                Ok(Sink::Stream(OpenOptions::new().write(true).open(path)?))
+    fn try_open(path: &Path) -> io::Result<Self> {
+        let found = match fs::metadata(path) {
+            Ok(found) => Some(found),
+            // A symbolic link to nowhere is not ours to replace.
+            Err(e) if e.kind() == io::ErrorKind::NotFound && !path.is_symlink() => None,
+            Err(e) => return Err(e),
+        };
+        let Some(found) = found else {
+            beside(path)?;
+            let (path, sink) = (path.to_owned(), Sink::Replace(None));
+            return Ok(Self { path, sink });
+        };
+        // What the command writes to a stream of ours must not be replaced by the record.
+        let (out, err) = (io::stdout(), io::stderr());
+        for stream in [out.as_fd(), err.as_fd()] {
+            if is_same(stream, &found)? {
+                let sink = Sink::Stream(File::from(stream.try_clone_to_owned()?));
+                return Ok(Self {
+                    path: path.to_owned(),
+                    sink,
+                });
             }
-            Ok(_) => {
-                // A file that may not be written is not replaced behind its owner's back.
-                OpenOptions::new().write(true).open(path)?;
-                beside(&fs::canonicalize(path)?)
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => beside(path),
-            Err(e) => Err(e),
         }
+        if found.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        // A file that may not be written is not replaced behind its owner's back.
+        let file = OpenOptions::new().write(true).open(path)?;
+        if !found.is_file() {
+            let sink = Sink::Stream(file);
+            return Ok(Self {
+                path: path.to_owned(),
+                sink,
+            });
+        }
+        // The file behind a symbolic link is replaced, not the link.
+        let path = fs::canonicalize(path)?;
+        beside(&path)?;
+        let sink = Sink::Replace(Some(found));
+        Ok(Self { path, sink })
     }
 
     /// Writes the whole record and puts it in place.
@@ -61,7 +90,13 @@ impl Output {
         let Self { path, sink } = self;
         let write = || -> io::Result<()> {
             match sink {
-                Sink::Beside(mut file) => {
+                Sink::Replace(older) => {
+                    let mut file = beside(&path)?;
+                    if let Some(older) = older {
+                        // As root the owner is kept; another user owns the file already.
+                        let _ = fchown(file.as_file(), Some(older.uid()), Some(older.gid()));
+                        file.as_file().set_permissions(older.permissions())?;
+                    }
                     file.write_all(text.as_bytes())?;
                     file.as_file().sync_all()?;
                     file.persist(&path)?;
@@ -74,20 +109,28 @@ impl Output {
     }
 }
 
-fn beside(path: &Path) -> io::Result<Sink> {
-    use std::os::unix::fs::PermissionsExt as _;
+fn is_same(stream: BorrowedFd<'_>, found: &Metadata) -> io::Result<bool> {
+    let Ok(stream) = stream.try_clone_to_owned() else {
+        // A closed stream is nobody's.
+        return Ok(false);
+    };
+    let stream = File::from(stream).metadata()?;
+    Ok((stream.dev(), stream.ino()) == (found.dev(), found.ino()))
+}
+
+/// A new file in the same directory, removed again unless it is kept.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(name);
     prefix.push(".");
-    let file = tempfile::Builder::new()
+    tempfile::Builder::new()
         .prefix(&prefix)
         .suffix(".partial")
         // As any program's file: what the umask leaves of this.
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(parent.unwrap_or(Path::new(".")))?;
-    Ok(Sink::Beside(file))
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(parent.unwrap_or(Path::new(".")))
 }
 
 #[cfg(test)]
@@ -108,12 +151,17 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("r.json");
         fs::write(&path, "old").expect("writes");
-        drop(Output::open(&path).expect("opens"));
-        assert_eq!(fs::read_to_string(&path).expect("reads"), "old");
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("sets");
         let output = Output::open(&path).expect("opens");
+        // A kill at this point leaves nothing behind.
+        assert_eq!(names(dir.path()), ["r.json"]);
         assert_eq!(fs::read_to_string(&path).expect("reads"), "old");
         output.commit("new").expect("commits");
         assert_eq!(fs::read_to_string(&path).expect("reads"), "new");
+        assert_eq!(
+            fs::metadata(&path).expect("is").permissions().mode() & 0o777,
+            0o640
+        );
         assert_eq!(names(dir.path()), ["r.json"]);
     }
 
@@ -129,6 +177,8 @@ mod tests {
             .expect("commits");
         assert_eq!(fs::read_to_string(&file).expect("reads"), "new");
         assert!(link.is_symlink());
+        fs::remove_file(&file).expect("removes");
+        assert!(Output::open(&link).is_err(), "a link to nowhere");
     }
 
     #[test]

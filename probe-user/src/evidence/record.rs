@@ -26,6 +26,71 @@ impl Record {
     pub(crate) const SCHEMA: &'static str = "cowprobe-record-1";
 }
 
+/// One line of `cowprobe watch --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct IntervalRecord {
+    /// Always `cowprobe-interval-1`.
+    pub(crate) schema: &'static str,
+    /// The last line: its interval is the whole, on a closed window.
+    pub(crate) last: bool,
+    /// The interval.
+    pub(crate) window: WindowRecord,
+    /// Since the beginning.
+    pub(crate) elapsed_ns: u64,
+    /// Counts of the interval.
+    pub(crate) interval: Vec<TargetRecord>,
+    /// Counts since the beginning.
+    pub(crate) total: Vec<TargetRecord>,
+}
+
+impl IntervalRecord {
+    /// This version's name.
+    pub(crate) const SCHEMA: &'static str = "cowprobe-interval-1";
+}
+
+/// What `cowprobe check --json` writes.
+#[derive(Debug, Serialize)]
+pub(crate) struct CheckRecord {
+    /// Always `cowprobe-check-1`.
+    pub(crate) schema: &'static str,
+    pub(crate) identity: IdentityRecord,
+    /// The live mode: "none", "voluntary", "full" or "lazy".
+    pub(crate) preemption: Option<String>,
+    /// "none", "integrity" or "confidentiality".
+    pub(crate) lockdown: Option<String>,
+    pub(crate) perf_event_paranoid: Option<i32>,
+    pub(crate) missing_capabilities: Vec<&'static str>,
+    pub(crate) kernel_btf: bool,
+    /// btrfs' own, or the kernel's if btrfs is built in.
+    pub(crate) btrfs_btf: bool,
+    /// `null` if it cannot be read.
+    pub(crate) kprobes_armed: Option<bool>,
+    /// Whether the kernel tells what probes miss; `null` if none was attached.
+    pub(crate) misses_told: Option<bool>,
+    /// How `run` and `watch` probe here.
+    pub(crate) hook: &'static str,
+    pub(crate) targets: Vec<CheckTargetRecord>,
+    /// What stands in the way, a line each.
+    pub(crate) problems: Vec<String>,
+}
+
+impl CheckRecord {
+    /// This version's name.
+    pub(crate) const SCHEMA: &'static str = "cowprobe-check-1";
+}
+
+/// What `check` found of one target.
+#[derive(Debug, Serialize)]
+pub(crate) struct CheckTargetRecord {
+    pub(crate) symbol: String,
+    /// The module that holds it; `null` if it is built in or absent.
+    pub(crate) module: Option<String>,
+    pub(crate) required: bool,
+    pub(crate) available: bool,
+    /// Its probes were attached, for a moment.
+    pub(crate) traceable: bool,
+}
+
 /// The program that made the record.
 #[derive(Debug, Serialize)]
 pub(crate) struct Tool {
@@ -69,7 +134,7 @@ pub(crate) struct CommandRecord {
     pub(crate) signal: Option<i32>,
     /// Why it could not be started, if it could not.
     pub(crate) error: Option<String>,
-    /// From its release to its end, `CLOCK_MONOTONIC`.
+    /// From its release to when its end was seen, `CLOCK_MONOTONIC`.
     pub(crate) wall_ns: u64,
 }
 
@@ -93,7 +158,7 @@ pub(crate) struct WindowRecord {
 /// One target, and its counts over all windows.
 #[derive(Debug, Serialize)]
 pub(crate) struct TargetRecord {
-    pub(crate) symbol: &'static str,
+    pub(crate) symbol: String,
     /// The module that holds it; `null` if it is built in or absent.
     pub(crate) module: Option<String>,
     pub(crate) required: bool,
@@ -105,7 +170,10 @@ pub(crate) struct TargetRecord {
     pub(crate) clones: Option<u64>,
     /// Of the calls, dedupes; `null` where calls do not divide.
     pub(crate) dedupes: Option<u64>,
+    /// Returns that met their call.
     pub(crate) returns: Option<u64>,
+    /// Calls that had not returned at the window's end.
+    pub(crate) in_flight: Option<u64>,
     /// Negative returns; `null` where the function returns nothing.
     pub(crate) errors: Option<u64>,
     /// Calls that the kprobe skipped (`nmissed`).
@@ -116,4 +184,49 @@ pub(crate) struct TargetRecord {
     pub(crate) return_missed: Option<u64>,
     /// Returns for which the program was not run.
     pub(crate) return_recursion_misses: Option<u64>,
+    /// Calls for whose start there was no room: their return is `unmatched`.
+    pub(crate) unstored: Option<u64>,
+    /// Calls whose return was missed.
+    pub(crate) abandoned: Option<u64>,
+    /// Returns without a start.
+    pub(crate) unmatched: Option<u64>,
+    pub(crate) latency: Option<LatencyRecord>,
+}
+
+/// The time from entry to return, of the returns.
+#[derive(Debug, Serialize)]
+pub(crate) struct LatencyRecord {
+    pub(crate) sum_ns: u64,
+    /// Exact; `null` if nothing returned.
+    pub(crate) min_ns: Option<u64>,
+    /// Exact; `null` if nothing returned.
+    pub(crate) max_ns: Option<u64>,
+    pub(crate) p50_ns: Option<BoundsRecord>,
+    pub(crate) p90_ns: Option<BoundsRecord>,
+    pub(crate) p99_ns: Option<BoundsRecord>,
+    pub(crate) p99_9_ns: Option<BoundsRecord>,
+    /// Those that are not empty, by rising time.
+    pub(crate) buckets: Vec<BucketRecord>,
+}
+
+/// A value is known to lie between these, both included.
+#[derive(Debug, Serialize)]
+pub(crate) struct BoundsRecord {
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+}
+
+impl From<(u64, u64)> for BoundsRecord {
+    fn from((low, high): (u64, u64)) -> Self {
+        Self { low, high }
+    }
+}
+
+/// How many times there were between two bounds, both included.
+#[derive(Debug, Serialize)]
+pub(crate) struct BucketRecord {
+    pub(crate) low_ns: u64,
+    /// `null` for the last bucket, which has no end.
+    pub(crate) high_ns: Option<u64>,
+    pub(crate) count: u64,
 }

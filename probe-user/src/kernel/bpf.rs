@@ -1,12 +1,13 @@
-//! What of bpf(2) aya 0.14 has no API for: an fd of a link, and the loss counters
-//! of links and programs.
+//! What of bpf(2) aya 0.14 has no API for: an fd of a link, the loss counters of
+//! links and programs, maps in maps, and reading a hash in batches.
 
 use std::{
     fs, io, mem,
-    os::fd::{AsRawFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
 };
 
-use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_link_info, bpf_prog_info};
+use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_link_info, bpf_map_type, bpf_prog_info};
+use probe_ebpf::{STARTS, Start};
 
 /// Marks a counter that the kernel did not write. `BPF_OBJ_GET_INFO_BY_FD` starts
 /// from the caller's structure (`bpf_prog_get_info_by_fd` and
@@ -62,7 +63,7 @@ pub(super) fn link_missed(link: BorrowedFd<'_>) -> io::Result<Option<u64>> {
 }
 
 /// How often a program was not run because another ran on that CPU
-/// (`recursion_misses`, since Linux 5.12); `None` if this kernel does not tell.
+/// (`recursion_misses`, a field since Linux 5.12); `None` if this kernel does not tell.
 pub(super) fn recursion_misses(program: BorrowedFd<'_>) -> io::Result<Option<u64>> {
     // SAFETY: a structure of integers; all zero is valid.
     let mut info: bpf_prog_info = unsafe { mem::zeroed() };
@@ -75,12 +76,66 @@ pub(super) fn recursion_misses(program: BorrowedFd<'_>) -> io::Result<Option<u64
     Ok((info.recursion_misses != UNWRITTEN).then_some(info.recursion_misses))
 }
 
+/// A new array map of one 32-bit element; of maps like `inner`, if it is given.
+pub(super) fn create_array(inner: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+    let mut attr = zeroed_attr();
+    // SAFETY: the union is all zero, which is valid for each of its members.
+    let map = unsafe { &mut attr.__bindgen_anon_1 };
+    (map.key_size, map.value_size, map.max_entries) = (4, 4, 1);
+    map.map_type = match inner {
+        Some(inner) => {
+            map.inner_map_fd = inner.as_raw_fd().cast_unsigned();
+            bpf_map_type::BPF_MAP_TYPE_ARRAY_OF_MAPS as u32
+        }
+        None => bpf_map_type::BPF_MAP_TYPE_ARRAY as u32,
+    };
+    let fd = bpf(bpf_cmd::BPF_MAP_CREATE, &mut attr)?;
+    // SAFETY: the kernel just made this fd for us, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets element 0 of an array map made by [`create_array`].
+pub(super) fn update_first(map: BorrowedFd<'_>, value: u32) -> io::Result<()> {
+    let key = 0_u32;
+    let mut attr = zeroed_attr();
+    // SAFETY: the union is all zero, which is valid for each of its members.
+    let element = unsafe { &mut attr.__bindgen_anon_2 };
+    element.map_fd = map.as_raw_fd().cast_unsigned();
+    element.key = (&raw const key) as u64;
+    element.__bindgen_anon_1.value = (&raw const value) as u64;
+    bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attr).map(drop)
+}
+
+/// All calls under way that a hash of starts holds, in one call of the kernel (bucket by bucket:
+/// an element that comes or goes meanwhile disturbs no other).
+pub(super) fn starts(map: BorrowedFd<'_>) -> io::Result<Vec<Start>> {
+    let mut keys = vec![0_u64; STARTS as usize];
+    let mut starts = vec![Start::default(); STARTS as usize];
+    let mut position = 0_u32;
+    let mut attr = zeroed_attr();
+    attr.batch.map_fd = map.as_raw_fd().cast_unsigned();
+    attr.batch.out_batch = (&raw mut position) as u64;
+    attr.batch.keys = keys.as_mut_ptr() as u64;
+    attr.batch.values = starts.as_mut_ptr() as u64;
+    attr.batch.count = STARTS;
+    match bpf(bpf_cmd::BPF_MAP_LOOKUP_BATCH, &mut attr) {
+        Ok(_) => {}
+        // The end of the map was reached, as it must be with room for every element.
+        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {}
+        Err(e) => return Err(e),
+    }
+    // SAFETY: the kernel wrote how many elements it copied.
+    let count = unsafe { attr.batch.count };
+    starts.truncate(count as usize);
+    Ok(starts)
+}
+
 fn info_by_fd<T>(fd: BorrowedFd<'_>, info: &mut T) -> io::Result<()> {
     let mut attr = zeroed_attr();
     attr.info.bpf_fd = fd.as_raw_fd().cast_unsigned();
     attr.info.info = std::ptr::from_mut(info) as u64;
     attr.info.info_len = u32::try_from(size_of::<T>()).expect("a small structure");
-    bpf(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attr)
+    bpf(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attr).map(drop)
 }
 
 fn zeroed_attr() -> bpf_attr {
@@ -89,7 +144,7 @@ fn zeroed_attr() -> bpf_attr {
     unsafe { mem::zeroed() }
 }
 
-fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<()> {
+fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i32> {
     // SAFETY: `attr` is a whole bpf_attr of the size given, and the pointers in it are to
     // values that outlive the call.
     let result = unsafe {
@@ -103,5 +158,5 @@ fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<()> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(())
+    Ok(i32::try_from(result).expect("an fd or zero"))
 }

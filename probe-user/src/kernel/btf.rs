@@ -10,6 +10,7 @@ const MAGIC: u16 = 0xeb9f;
 const KIND_ARRAY: usize = 3;
 const KIND_STRUCT: usize = 4;
 const KIND_TYPEDEF: usize = 8;
+const KIND_FUNC: usize = 12;
 /// volatile, const, restrict, typedef and type tag: names for another type.
 const KINDS_ALIAS: [usize; 5] = [KIND_TYPEDEF, 9, 10, 11, 18];
 
@@ -99,6 +100,14 @@ impl<'a> Btf<'a> {
             Some(ty) => self.members(&ty),
             None => self.base?.struct_members(name),
         }
+    }
+
+    /// Whether a function of this name is described, in this blob alone.
+    pub(super) fn has_function(&self, name: &str) -> bool {
+        self.offsets.iter().any(|&offset| {
+            let ty = read_type(self.types, offset);
+            ty.is_ok_and(|ty| ty.kind == KIND_FUNC && self.string(ty.name) == Some(name.as_bytes()))
+        })
     }
 
     /// The number of elements of an array type, seen through typedefs.

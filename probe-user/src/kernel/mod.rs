@@ -1,16 +1,21 @@
 //! The one room that speaks to the kernel and names aya: loads and attaches the
 //! probes, reads their maps, asks for losses, and looks up what this kernel has.
 
+mod attach;
 mod bpf;
 mod btf;
+mod error;
+mod grace;
 mod object;
 mod probes;
+mod rights;
 mod symbols;
 mod system;
 mod variant;
 
 pub(crate) use object::sha256 as object_sha256;
-pub(crate) use probes::{Edge, Probes};
-pub(crate) use symbols::{Presence, Symbols, btrfs_is_there};
-pub(crate) use system::{Identity, monotonic_ns};
-pub(crate) use variant::Variant;
+pub(crate) use probes::Probes;
+pub(crate) use rights::{lockdown, missing_capabilities, perf_event_paranoid, preemption};
+pub(crate) use symbols::{Symbols, btrfs_is_there, is_blacklisted};
+pub(crate) use system::{identity, kprobes_armed, module_instance, monotonic_ns};
+pub(crate) use variant::{has_btf, is_in_btf, variant};

@@ -6,21 +6,12 @@ use std::{
     io::{self, BufRead, BufReader},
 };
 
-/// Where a function is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    /// In the kernel image.
-    BuiltIn,
-    /// In a loaded module.
-    Module(String),
-    /// Not a function of this kernel: never there, or inlined.
-    Absent,
-}
+use crate::model::{Found, Presence};
 
 /// The functions that were looked for, and where they are.
 #[derive(Debug)]
 pub(crate) struct Symbols {
-    found: HashMap<String, Presence>,
+    found: HashMap<String, Found>,
 }
 
 impl Symbols {
@@ -31,9 +22,9 @@ impl Symbols {
         Ok(Self { found })
     }
 
-    /// Where `name` is.
-    pub(crate) fn presence(&self, name: &str) -> Presence {
-        self.found.get(name).cloned().unwrap_or(Presence::Absent)
+    /// What there is of `name`.
+    pub(crate) fn found(&self, name: &str) -> Found {
+        self.found.get(name).cloned().unwrap_or_default()
     }
 }
 
@@ -44,9 +35,17 @@ pub(crate) fn btrfs_is_there() -> bool {
         .is_ok_and(|list| list.lines().any(|line| line.trim() == "btrfs"))
 }
 
+/// Whether the kernel refuses kprobes on a function; unknown without debugfs.
+pub(crate) fn is_blacklisted(name: &str) -> bool {
+    fs::read_to_string("/sys/kernel/debug/kprobes/blacklist").is_ok_and(|list| {
+        list.lines()
+            .any(|line| line.split_ascii_whitespace().nth(1) == Some(name))
+    })
+}
+
 /// Reads lines of `ADDRESS TYPE NAME[\t[MODULE]]`.
-fn find(mut kallsyms: impl BufRead, names: &[&str]) -> io::Result<HashMap<String, Presence>> {
-    let mut found = HashMap::new();
+fn find(mut kallsyms: impl BufRead, names: &[&str]) -> io::Result<HashMap<String, Found>> {
+    let mut found: HashMap<String, Found> = HashMap::new();
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -54,25 +53,51 @@ fn find(mut kallsyms: impl BufRead, names: &[&str]) -> io::Result<HashMap<String
             return Ok(found);
         }
         let mut fields = line.split(u8::is_ascii_whitespace);
-        let (_address, kind, name) = (fields.next(), fields.next(), fields.next());
-        let (Some([b't' | b'T']), Some(name)) = (kind, name) else {
+        let (_address, kind, symbol) = (fields.next(), fields.next(), fields.next());
+        let (Some([b't' | b'T']), Some(symbol)) = (kind, symbol) else {
             continue;
         };
-        if let Some(name) = names.iter().find(|n| n.as_bytes() == name) {
-            let module = fields.next().filter(|m| !m.is_empty());
-            let presence = module.map_or(Presence::BuiltIn, |m| {
-                let m = m.strip_prefix(b"[").unwrap_or(m);
-                let m = m.strip_suffix(b"]").unwrap_or(m);
-                Presence::Module(String::from_utf8_lossy(m).into_owned())
-            });
-            found.insert((*name).to_owned(), presence);
+        for name in names {
+            let Some(rest) = symbol.strip_prefix(name.as_bytes()) else {
+                continue;
+            };
+            let of_name = || (*name).to_owned();
+            if rest.is_empty() {
+                let module = fields.next().filter(|m| !m.is_empty());
+                let places = &mut found.entry(of_name()).or_default().places;
+                places.push(module.map_or(Presence::BuiltIn, presence_in));
+                break;
+            }
+            if is_twin(rest) {
+                let twin = String::from_utf8_lossy(symbol).into_owned();
+                found.entry(of_name()).or_default().twins.push(twin);
+            }
         }
     }
+}
+
+fn presence_in(module: &[u8]) -> Presence {
+    let module = module.strip_prefix(b"[").unwrap_or(module);
+    let module = module.strip_suffix(b"]").unwrap_or(module);
+    Presence::Module(String::from_utf8_lossy(module).into_owned())
+}
+
+/// Whether a name's end says that it is a whole function of its own. `.cold` and
+/// `.part` are pieces that the function itself jumps to.
+fn is_twin(rest: &[u8]) -> bool {
+    [&b".isra."[..], b".constprop.", b".llvm."]
+        .iter()
+        .any(|end| rest.starts_with(end))
+        && !rest.ends_with(b".cold")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn in_btrfs() -> Presence {
+        Presence::Module("btrfs".to_owned())
+    }
 
     #[test]
     fn names_match_exactly_and_only_functions_count() {
@@ -84,9 +109,23 @@ mod tests {
             0000000000000000 d h\n\
             0000000000000000 r __ksymtab_i\t[btrfs]";
         let found = find(&text[..], &["f", "g", "h", "i"]).expect("reads");
-        assert_eq!(found.get("f"), Some(&Presence::Module("btrfs".to_owned())));
-        assert_eq!(found.get("g"), Some(&Presence::BuiltIn));
+        assert_eq!(found["f"].places, [in_btrfs()]);
+        assert_eq!(found["g"].places, [Presence::BuiltIn]);
+        assert_eq!(found["f"].twins, [""; 0]);
         assert_eq!(found.get("h"), None);
         assert_eq!(found.get("i"), None);
+    }
+
+    #[test]
+    fn twins_and_namesakes_are_all_found() {
+        let text =
+            b"0 t f.isra.0\t[btrfs]\n0 t f.constprop.0\t[btrfs]\n0 t f.isra.0.cold\t[btrfs]\n\
+            0 t g\n0 t g\t[btrfs]\n0 t g\t[xfs]\n0 t f_more.isra.0\n";
+        let found = find(&text[..], &["f", "g", "f.isra.0"]).expect("reads");
+        assert_eq!(found["f"].places, []);
+        assert_eq!(found["f"].twins, ["f.isra.0", "f.constprop.0"]);
+        assert_eq!(found["f.isra.0"].places, [in_btrfs()]);
+        let xfs = Presence::Module("xfs".to_owned());
+        assert_eq!(found["g"].places, [Presence::BuiltIn, in_btrfs(), xfs]);
     }
 }

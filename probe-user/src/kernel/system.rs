@@ -2,38 +2,52 @@
 
 use std::{ffi::CStr, fs, io, mem};
 
-/// What tells one boot of one kernel from another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    /// As `uname -r` prints it.
-    pub(crate) release: String,
-    /// As `uname -v` prints it.
-    pub(crate) version: String,
-    /// As `uname -m` prints it.
-    pub(crate) machine: String,
-    /// `/proc/sys/kernel/random/boot_id`.
-    pub(crate) boot_id: Option<String>,
-    /// `/proc/cmdline`.
-    pub(crate) command_line: Option<String>,
+use crate::model::Identity;
+
+/// Asks the running kernel who it is.
+pub(crate) fn identity() -> io::Result<Identity> {
+    // SAFETY: a structure of byte arrays; all zero is valid.
+    let mut name: libc::utsname = unsafe { mem::zeroed() };
+    // SAFETY: the pointer is to a whole utsname.
+    if unsafe { libc::uname(&raw mut name) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Identity {
+        release: text(&name.release),
+        version: text(&name.version),
+        machine: text(&name.machine),
+        boot_id: line("/proc/sys/kernel/random/boot_id"),
+        command_line: line("/proc/cmdline"),
+    })
 }
 
-impl Identity {
-    /// Of the running kernel.
-    pub(crate) fn read() -> io::Result<Self> {
-        // SAFETY: a structure of byte arrays; all zero is valid.
-        let mut name: libc::utsname = unsafe { mem::zeroed() };
-        // SAFETY: the pointer is to a whole utsname.
-        if unsafe { libc::uname(&raw mut name) } != 0 {
-            return Err(io::Error::last_os_error());
+/// What tells one loading of a module from another; `None` while it is not loaded
+/// (or built in).
+pub(crate) fn module_instance(name: &str) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some(fs::metadata(format!("/sys/module/{name}")).ok()?.ino())
+}
+
+/// The switches that turn kprobes off without a trace in any counter, as far as
+/// they can be read: `Err` names one that is off, `Ok(false)` says that one could
+/// not be read.
+///
+/// `kprobes/enabled` disarms all of them; without `ftrace_enabled` those at a
+/// function's entry are registered but never called (`kernel/kprobes.c` and
+/// `kernel/trace/ftrace.c` of Linux 7.2).
+pub(crate) fn kprobes_armed() -> Result<bool, String> {
+    let mut known = true;
+    for switch in [
+        "/sys/kernel/debug/kprobes/enabled",
+        "/proc/sys/kernel/ftrace_enabled",
+    ] {
+        match fs::read_to_string(switch) {
+            Ok(text) if text.trim() == "0" => return Err(format!("{switch} is 0")),
+            Ok(_) => {}
+            Err(_) => known = false,
         }
-        Ok(Self {
-            release: text(&name.release),
-            version: text(&name.version),
-            machine: text(&name.machine),
-            boot_id: line("/proc/sys/kernel/random/boot_id"),
-            command_line: line("/proc/cmdline"),
-        })
     }
+    Ok(known)
 }
 
 /// `CLOCK_MONOTONIC` in ns, the clock of `bpf_ktime_get_ns`.

@@ -1,10 +1,16 @@
 //! What was seen, as plain values: targets, snapshots and the windows between
 //! them. No I/O, and nothing of how a number was read or is shown.
 
+mod checked;
+mod histogram;
+mod host;
 mod snapshot;
 mod target;
 mod window;
 
+pub(crate) use checked::{CheckRow, Checked};
+pub(crate) use histogram::Histogram;
+pub(crate) use host::{Found, Identity, Presence, Variant};
 pub(crate) use snapshot::{Losses, Reading, Snapshot};
-pub(crate) use target::{Kinds, Need, TARGETS, Target};
+pub(crate) use target::{Kinds, Need, Target};
 pub(crate) use window::{Counts, Window};

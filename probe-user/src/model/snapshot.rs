@@ -9,7 +9,7 @@ use probe_ebpf::Tally;
 ///   return, no instance was free (`nmissed`; perf links report it since Linux
 ///   6.7).
 /// - `recursion_misses`: the kprobe fired but the program was not run, because
-///   another BPF program was running on that CPU (since Linux 5.12).
+///   another BPF program was running on that CPU (for kprobes since Linux 6.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     pub(crate) entry_missed: Option<u64>,
@@ -19,9 +19,11 @@ pub(crate) struct Losses {
 }
 
 /// One target's counters, summed over all possible CPUs, since its probes exist.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) tally: Tally,
+    /// Calls of this window that have not returned: counted, not derived.
+    pub(crate) in_flight: u64,
     pub(crate) losses: Losses,
 }
 
@@ -31,5 +33,7 @@ pub(crate) struct Reading {
 pub(crate) struct Snapshot {
     /// `CLOCK_MONOTONIC`, in ns.
     pub(crate) at_ns: u64,
+    /// Whose calls are in flight, and whose extremes are meant.
+    pub(crate) epoch: u64,
     pub(crate) readings: Vec<Option<Reading>>,
 }

@@ -1,5 +1,5 @@
-//! The table of targets. A target is data: its symbol, what its absence means,
-//! and what its calls can tell.
+//! Targets. A target is data: its symbol, what its absence means, and what its
+//! calls can tell.
 
 use probe_ebpf::{DECODE_ERRNO, DECODE_REMAP_FLAGS};
 
@@ -8,12 +8,15 @@ use probe_ebpf::{DECODE_ERRNO, DECODE_REMAP_FLAGS};
 pub(crate) enum Need {
     /// Its absence fails the run.
     Required,
+    /// Its absence is said.
+    Diagnostic,
 }
 
 impl Need {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Required => "required",
+            Self::Diagnostic => "diagnostic",
         }
     }
 }
@@ -28,12 +31,12 @@ pub(crate) enum Kinds {
 }
 
 /// A kernel function to probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// The function's name, exactly.
-    pub(crate) symbol: &'static str,
-    /// The module that it is looked for in; built in, it belongs to vmlinux.
-    pub(crate) module: &'static str,
+    pub(crate) symbol: String,
+    /// The only module in which it is meant; anywhere if it is `None`.
+    pub(crate) module: Option<String>,
     pub(crate) need: Need,
     pub(crate) kinds: Kinds,
     /// Whether the function returns a signed value, negative for errors.
@@ -41,6 +44,48 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// The three functions of the writeback inhibition, in the order of every
+    /// output. Signatures: `fs/btrfs/reflink.c` and `fs/btrfs/extent_io.c` of Linux
+    /// 7.2 and 7.3.
+    pub(crate) fn three() -> [Self; 3] {
+        let void = |symbol: &str| Self {
+            symbol: symbol.to_owned(),
+            // Built in, it is in no module.
+            module: None,
+            need: Need::Required,
+            kinds: Kinds::One,
+            returns_errno: false,
+        };
+        [
+            Self {
+                kinds: Kinds::CloneDedupe,
+                returns_errno: true,
+                ..void("btrfs_remap_file_range")
+            },
+            void("btrfs_inhibit_eb_writeback"),
+            void("btrfs_uninhibit_all_eb_writeback"),
+        ]
+    }
+
+    /// Any other function; nothing is known of its arguments and its return.
+    pub(crate) fn other(module: Option<&str>, symbol: &str) -> Self {
+        Self {
+            symbol: symbol.to_owned(),
+            module: module.map(str::to_owned),
+            need: Need::Required,
+            kinds: Kinds::One,
+            returns_errno: false,
+        }
+    }
+
+    /// As `--probe` takes it: `[MODULE:]SYMBOL`.
+    pub(crate) fn name(&self) -> String {
+        match &self.module {
+            Some(module) => format!("{module}:{}", self.symbol),
+            None => self.symbol.clone(),
+        }
+    }
+
     /// The decoder bits of the contract.
     pub(crate) const fn decoder(&self) -> u32 {
         let kinds = match self.kinds {
@@ -54,29 +99,3 @@ impl Target {
         }
     }
 }
-
-/// The three functions of the writeback inhibition, in the order of every output.
-/// Signatures: `fs/btrfs/reflink.c` and `fs/btrfs/extent_io.c` of Linux 7.2 and 7.3.
-pub(crate) const TARGETS: [Target; 3] = [
-    Target {
-        symbol: "btrfs_remap_file_range",
-        module: "btrfs",
-        need: Need::Required,
-        kinds: Kinds::CloneDedupe,
-        returns_errno: true,
-    },
-    Target {
-        symbol: "btrfs_inhibit_eb_writeback",
-        module: "btrfs",
-        need: Need::Required,
-        kinds: Kinds::One,
-        returns_errno: false,
-    },
-    Target {
-        symbol: "btrfs_uninhibit_all_eb_writeback",
-        module: "btrfs",
-        need: Need::Required,
-        kinds: Kinds::One,
-        returns_errno: false,
-    },
-];

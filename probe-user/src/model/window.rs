@@ -1,11 +1,14 @@
 //! A window: what happened between two snapshots.
 
-use probe_ebpf::{KIND_DEDUPE, KIND_PLAIN, Tally};
+use probe_ebpf::{EPOCHS, KIND_DEDUPE, KIND_PLAIN, Tally};
 
-use super::{Losses, Reading, Snapshot};
+use super::{Histogram, Losses, Reading, Snapshot};
 
 /// One target's counts in a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// On a closed window each call is in one place: it returned, it is in flight, or
+/// its return cannot be told (`unstored`, `abandoned`).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) calls: u64,
     /// Of the calls, those of the first kind (clone, where calls divide).
@@ -13,7 +16,18 @@ pub(crate) struct Counts {
     /// Of the calls, those of the second kind (dedupe).
     pub(crate) dedupe: u64,
     pub(crate) returns: u64,
+    /// Calls that had not returned at the window's end; counted, not derived.
+    pub(crate) in_flight: u64,
     pub(crate) errors: u64,
+    /// Calls for whose start there was no room.
+    pub(crate) unstored: u64,
+    /// Calls whose return was missed.
+    pub(crate) abandoned: u64,
+    /// Returns without a start: calls that were entered before the probes were
+    /// there, or whose start was missed or not kept.
+    pub(crate) unmatched: u64,
+    /// From entry to return, of the returns.
+    pub(crate) latency: Histogram,
     pub(crate) losses: Losses,
 }
 
@@ -42,9 +56,22 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// `later − earlier`. Counters never shrink, so a difference below zero means
-    /// that the two do not belong together: such a target has no counts.
-    pub(crate) fn between(earlier: &Snapshot, later: &Snapshot) -> Self {
+    /// The whole of the window that was opened at `open`: `later − open`, with the
+    /// extremes that the kernel kept for it.
+    pub(crate) fn whole(open: &Snapshot, later: &Snapshot) -> Self {
+        let mut window = Self::interval(open, later);
+        for (counts, reading) in window.counts.iter_mut().zip(&later.readings) {
+            if let (Some(counts), Some(reading)) = (counts, reading) {
+                counts.latency.extremes_ns = extremes_ns(&reading.tally, later.epoch);
+            }
+        }
+        window
+    }
+
+    /// A part of a window: `later − earlier`. Counters never shrink, so a difference
+    /// below zero means that the two do not belong together: such a target has no
+    /// counts.
+    pub(crate) fn interval(earlier: &Snapshot, later: &Snapshot) -> Self {
         let pairs = earlier.readings.iter().zip(&later.readings);
         Self {
             start_ns: earlier.at_ns,
@@ -61,6 +88,13 @@ impl Window {
     }
 }
 
+/// The extremes of one window, if any of its calls returned.
+fn extremes_ns(tally: &Tally, epoch: u64) -> Option<(u64, u64)> {
+    let place = usize::try_from(epoch % EPOCHS as u64).expect("small");
+    let extremes = tally.extremes[place];
+    (epoch != 0 && extremes.epoch == epoch).then_some((extremes.min_ns, extremes.max_ns))
+}
+
 fn difference(earlier: &Reading, later: &Reading) -> Option<Counts> {
     let (a, b): (&Tally, &Tally) = (&earlier.tally, &later.tally);
     let plain = b.calls[KIND_PLAIN].checked_sub(a.calls[KIND_PLAIN])?;
@@ -70,9 +104,22 @@ fn difference(earlier: &Reading, later: &Reading) -> Option<Counts> {
         plain,
         dedupe,
         returns: b.returns.checked_sub(a.returns)?,
+        in_flight: later.in_flight,
         errors: b.errors.checked_sub(a.errors)?,
+        unstored: b.unstored.checked_sub(a.unstored)?,
+        abandoned: b.abandoned.checked_sub(a.abandoned)?,
+        unmatched: b.unmatched.checked_sub(a.unmatched)?,
+        latency: Histogram::since(&histogram(b), &histogram(a))?,
         losses: losses(&earlier.losses, &later.losses)?,
     })
+}
+
+const fn histogram(tally: &Tally) -> Histogram {
+    Histogram {
+        buckets: tally.buckets,
+        sum_ns: tally.sum_ns,
+        extremes_ns: None,
+    }
 }
 
 /// The losses between two readings, or `None` if one went backwards.
@@ -95,13 +142,21 @@ fn losses(earlier: &Losses, later: &Losses) -> Option<Losses> {
 
 #[cfg(test)]
 mod tests {
+    use probe_ebpf::Extremes;
     use proptest::prelude::*;
 
     use super::*;
 
     fn reading(words: [u64; 4], losses: [u64; 4]) -> Reading {
+        let [plain, dedupe, returns, errors] = words;
         Reading {
-            tally: Tally::from_words(words),
+            tally: Tally {
+                calls: [plain, dedupe],
+                returns,
+                errors,
+                ..Tally::default()
+            },
+            in_flight: 0,
             losses: Losses {
                 entry_missed: Some(losses[0]),
                 entry_recursion_misses: Some(losses[1]),
@@ -114,23 +169,46 @@ mod tests {
     fn at(at_ns: u64, reading: Reading) -> Snapshot {
         Snapshot {
             at_ns,
+            epoch: 1,
             readings: vec![Some(reading), None],
         }
     }
 
+    fn first(window: &Window) -> &Counts {
+        window.counts[0].as_ref().expect("attached")
+    }
+
     #[test]
     fn a_window_is_the_difference() {
-        let window = Window::between(
+        let window = Window::interval(
             &at(5, reading([10, 20, 29, 3], [1, 0, 2, 0])),
             &at(25, reading([110, 40, 149, 4], [4, 2, 2, 7])),
         );
         assert_eq!(window.length_ns(), 20);
-        let counts = window.counts[0].expect("attached");
+        let counts = first(&window);
         assert_eq!((counts.calls, counts.plain, counts.dedupe), (120, 100, 20));
         assert_eq!((counts.returns, counts.errors), (120, 1));
         assert_eq!(counts.missed_calls(), Some(5));
         assert_eq!(counts.missed_returns(), Some(7));
         assert_eq!(window.counts[1], None);
+    }
+
+    #[test]
+    fn extremes_belong_to_the_whole_window_alone() {
+        let open = at(0, reading([0; 4], [0; 4]));
+        let mut end = at(9, reading([1, 0, 1, 0], [0; 4]));
+        let tally = &mut end.readings[0].as_mut().expect("attached").tally;
+        tally.extremes[1] = Extremes {
+            epoch: 1,
+            min_ns: 5,
+            max_ns: 7,
+        };
+        let extremes = |window: Window| first(&window).latency.extremes_ns;
+        assert_eq!(extremes(Window::whole(&open, &end)), Some((5, 7)));
+        assert_eq!(extremes(Window::interval(&open, &end)), None);
+        // The place is still another window's.
+        end.epoch = 5;
+        assert_eq!(extremes(Window::whole(&open, &end)), None);
     }
 
     #[test]
@@ -144,7 +222,8 @@ mod tests {
             reading([10, 20, 30, 3], [0, 1, 1, 1]),
             reading([10, 20, 30, 3], [1, 1, 1, 0]),
         ] {
-            assert_eq!(Window::between(&at(0, a), &at(1, b)).counts[0], None);
+            let window = Window::interval(&at(0, a.clone()), &at(1, b));
+            assert_eq!(window.counts[0], None);
         }
     }
 
@@ -154,7 +233,8 @@ mod tests {
         let mut b = reading([7, 0, 7, 0], [0; 4]);
         a.losses.entry_missed = None;
         b.losses.entry_missed = None;
-        let counts = Window::between(&at(0, a), &at(1, b)).counts[0].expect("attached");
+        let window = Window::interval(&at(0, a), &at(1, b));
+        let counts = first(&window);
         assert_eq!(counts.missed_calls(), None);
         assert_eq!(counts.missed_returns(), Some(0));
     }
@@ -174,18 +254,18 @@ mod tests {
                     at(words[0], reading(words, words))
                 })
                 .collect();
-            let whole = Window::between(&snapshots[0], snapshots.last().expect("two or more"));
-            let whole = whole.counts[0].expect("attached");
+            let numbers = |c: &Counts| {
+                [c.calls, c.dedupe, c.returns, c.errors, c.missed_calls().expect("known")]
+            };
+            let whole = Window::interval(&snapshots[0], snapshots.last().expect("two or more"));
             let mut sums = [0; 5];
             for pair in snapshots.windows(2) {
-                let c = Window::between(&pair[0], &pair[1]).counts[0].expect("attached");
-                let missed = c.missed_calls().expect("known");
-                for (sum, n) in sums.iter_mut().zip([c.calls, c.dedupe, c.returns, c.errors, missed]) {
+                let part = Window::interval(&pair[0], &pair[1]);
+                for (sum, n) in sums.iter_mut().zip(numbers(first(&part))) {
                     *sum += n;
                 }
             }
-            let missed = whole.missed_calls().expect("known");
-            prop_assert_eq!(sums, [whole.calls, whole.dedupe, whole.returns, whole.errors, missed]);
+            prop_assert_eq!(sums, numbers(first(&whole)));
         }
     }
 }

@@ -3,85 +3,157 @@
 use tabled::settings::Alignment;
 
 use super::lay_out;
-use crate::{
-    kernel::{Identity, Presence, Variant},
-    model::Target,
-};
+use crate::model::{Checked, Presence};
 
-/// What `check` found of one target.
-#[derive(Debug)]
-pub(crate) struct CheckRow<'a> {
-    pub(crate) target: &'a Target,
-    pub(crate) presence: &'a Presence,
-    /// Whether its probes could be attached.
-    pub(crate) traceable: bool,
-}
+/// The kernel and what it allows, then a row for each target.
+pub(crate) fn check_table(checked: &Checked<'_>) -> String {
+    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+    let missing = &checked.missing_capabilities;
+    let capabilities = if missing.is_empty() {
+        "all that are needed".to_owned()
+    } else {
+        format!("{} missing; run as root", missing.join(" and "))
+    };
+    let kprobes = match &checked.kprobes_armed {
+        Ok(true) => "switched on".to_owned(),
+        Ok(false) => "unknown whether switched on".to_owned(),
+        Err(switch) => format!("off: {switch}"),
+    };
+    let losses = match checked.losses_told() {
+        Some(true) => "told by the kernel, so counts are proven",
+        Some(false) => "not told by this kernel, so counts are unproven",
+        None => "unknown, nothing could be attached",
+    };
+    let btf = match (checked.kernel_btf, checked.btrfs_btf) {
+        (true, true) => "of the kernel and of btrfs",
+        (true, false) => "of the kernel",
+        (false, _) => "none, so the form of the inhibition is unknown",
+    };
+    let paranoid = checked.perf_event_paranoid;
+    let lines = [
+        (
+            "kernel",
+            format!("{} {}", checked.identity.release, checked.identity.machine),
+        ),
+        ("inhibition", checked.variant.to_string()),
+        ("preemption", or_unknown(&checked.preemption)),
+        ("lockdown", or_unknown(&checked.lockdown)),
+        (
+            "paranoid",
+            paranoid.map_or_else(|| "unknown".to_owned(), |n| n.to_string()),
+        ),
+        ("capabilities", capabilities),
+        ("BTF", btf.to_owned()),
+        ("kprobes", kprobes),
+        ("misses", losses.to_owned()),
+        (
+            "hook",
+            "kprobe: never preempted, so no hit is lost unseen".to_owned(),
+        ),
+    ];
+    let lines = lines.map(|(name, text)| format!("{name:<12}  {text}\n"));
 
-/// The kernel, then a row for each target.
-pub(crate) fn check_table(identity: &Identity, variant: &Variant, rows: &[CheckRow<'_>]) -> String {
-    let mut text = format!(
-        "kernel      {} {}\ninhibition  {variant}\n\n",
-        identity.release, identity.machine
-    );
     let head = ["target", "need", "available", "traceable"];
     let mut table = vec![head.map(str::to_owned).to_vec()];
-    for row in rows {
+    for row in &checked.rows {
         let available = match row.presence {
             Presence::BuiltIn => "built in".to_owned(),
             Presence::Module(name) => format!("in {name}"),
             Presence::Absent => "absent".to_owned(),
         };
-        let traceable = if row.traceable { "yes" } else { "no" };
+        let traceable = if row.traced.is_some() { "yes" } else { "no" };
         table.push(vec![
-            row.target.symbol.to_owned(),
+            row.target.name(),
             row.target.need.as_str().to_owned(),
             available,
             traceable.to_owned(),
         ]);
     }
-    text.push_str(&lay_out(table, Alignment::left()));
-    text
+    format!("{}\n{}", lines.concat(), lay_out(table, Alignment::left()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::TARGETS, view::assert_golden};
+    use crate::{
+        model::{CheckRow, Identity, Losses, Target, Variant},
+        view::assert_golden,
+    };
 
-    #[test]
-    fn kernel_and_targets() {
-        let identity = Identity {
-            release: "7.3.4+deb13-cloud-amd64".to_owned(),
-            version: String::new(),
-            machine: "x86_64".to_owned(),
-            boot_id: None,
-            command_line: None,
-        };
-        let module = Presence::Module("btrfs".to_owned());
-        let mut text = String::new();
-        for (variant, presence) in [
-            (
-                Variant::InlineBuffer { slots: 8 },
-                [&module, &module, &module],
-            ),
-            (Variant::Xarray, [&Presence::BuiltIn; 3]),
-            (
-                Variant::None,
-                [&module, &Presence::Absent, &Presence::Absent],
-            ),
-        ] {
-            let rows: Vec<_> = TARGETS
-                .iter()
-                .zip(presence)
+    fn known() -> Losses {
+        Losses {
+            entry_missed: Some(0),
+            entry_recursion_misses: Some(0),
+            return_missed: Some(0),
+            return_recursion_misses: Some(0),
+        }
+    }
+
+    fn checked<'a>(
+        targets: &'a [Target],
+        presence: &'a [Presence],
+        variant: Variant,
+        losses: Losses,
+    ) -> Checked<'a> {
+        let both = targets.iter().zip(presence);
+        Checked {
+            identity: Identity {
+                release: "7.3.4+deb13-cloud-amd64".to_owned(),
+                version: String::new(),
+                machine: "x86_64".to_owned(),
+                boot_id: None,
+                command_line: None,
+            },
+            variant,
+            preemption: Some("lazy".to_owned()),
+            lockdown: Some("none".to_owned()),
+            perf_event_paranoid: Some(2),
+            missing_capabilities: Vec::new(),
+            kernel_btf: true,
+            btrfs_btf: true,
+            kprobes_armed: Ok(true),
+            rows: both
                 .map(|(target, presence)| CheckRow {
                     target,
                     presence,
-                    traceable: *presence != Presence::Absent,
+                    traced: (*presence != Presence::Absent).then_some(losses),
                 })
-                .collect();
-            text.push_str(&check_table(&identity, &variant, &rows));
-            text.push('\n');
+                .collect(),
+            problems: Vec::new(),
         }
+    }
+
+    #[test]
+    fn kernel_and_targets() {
+        let targets = Target::three();
+        let module = || Presence::Module("btrfs".to_owned());
+        let mut text = check_table(&checked(
+            &targets,
+            &[module(), module(), module()],
+            Variant::InlineBuffer { slots: 8 },
+            known(),
+        ));
+        text.push('\n');
+        let none = [module(), Presence::Absent, Presence::Absent];
+        text.push_str(&check_table(&checked(
+            &targets,
+            &none,
+            Variant::None,
+            Losses::default(),
+        )));
+        text.push('\n');
+        let absent = [Presence::Absent, Presence::Absent, Presence::Absent];
+        let why = "no /sys/kernel/btf/vmlinux";
+        let unknown = Checked {
+            preemption: None,
+            lockdown: None,
+            perf_event_paranoid: None,
+            missing_capabilities: vec!["CAP_BPF", "CAP_PERFMON"],
+            kernel_btf: false,
+            kprobes_armed: Err("/proc/sys/kernel/ftrace_enabled is 0".to_owned()),
+            ..checked(&targets, &absent, Variant::Unknown(why.to_owned()), known())
+        };
+        text.push_str(&check_table(&unknown));
         assert_golden("check.txt", &text);
     }
 }

@@ -2,10 +2,15 @@
 //! into a mail. The one room that names tabled.
 
 mod check;
+mod terminal;
+mod time;
 mod totals;
+mod watch;
 
-pub(crate) use check::{CheckRow, check_table};
+pub(crate) use check::check_table;
+pub(crate) use terminal::{Screen, size};
 pub(crate) use totals::totals_table;
+pub(crate) use watch::{Moment, histogram, times_table, watch_head, watch_table};
 
 use tabled::{
     builder::Builder,
@@ -52,6 +57,12 @@ fn grouped(n: u64) -> String {
 /// Compares with a golden file in `tests/golden`; `UPDATE=1` writes it anew.
 #[cfg(test)]
 fn assert_golden(name: &str, text: &str) {
+    assert_golden_within(name, text, WIDTH);
+}
+
+/// The same for a text of another width.
+#[cfg(test)]
+fn assert_golden_within(name: &str, text: &str, width: usize) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name);
@@ -61,7 +72,7 @@ fn assert_golden(name: &str, text: &str) {
     let golden = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(text, golden, "{name} differs; UPDATE=1 accepts it");
     for line in text.lines() {
-        assert!(line.len() <= WIDTH, "{name} is too wide: {line}");
+        assert!(line.len() <= width, "{name} is too wide: {line}");
         assert!(line.is_ascii() && !line.contains('\t'), "{name}: {line}");
     }
 }

@@ -3,10 +3,7 @@
 use tabled::settings::Alignment;
 
 use super::{WIDTH, grouped, lay_out};
-use crate::{
-    kernel::Presence,
-    model::{Counts, Kinds, Target, Window},
-};
+use crate::model::{Counts, Kinds, Presence, Target, Window};
 
 /// A table of the window's counts: a row for each target, and under it its kinds.
 /// Thousands are separated as long as the table stays within [`WIDTH`].
@@ -40,7 +37,7 @@ fn push_counts(
     let or_dash = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), number);
     let errors = target.returns_errno.then_some(counts.errors);
     rows.push(vec![
-        target.symbol.to_owned(),
+        target.name(),
         number(counts.calls),
         number(counts.returns),
         or_dash(errors),
@@ -53,14 +50,14 @@ fn push_counts(
 }
 
 fn word_row(target: &Target, word: &str) -> Vec<String> {
-    vec![target.symbol.to_owned(), word.to_owned()]
+    vec![target.name(), word.to_owned()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        model::{Losses, TARGETS},
+        model::{Histogram, Losses},
         view::assert_golden,
     };
 
@@ -70,7 +67,12 @@ mod tests {
             plain,
             dedupe,
             returns: plain + dedupe,
+            in_flight: 0,
             errors: 3,
+            unstored: 0,
+            abandoned: 0,
+            unmatched: 0,
+            latency: Histogram::empty(),
             losses,
         }
     }
@@ -101,7 +103,10 @@ mod tests {
             Some(counts(2008, 0, none_lost())),
         ]);
         let presence = [here.clone(), here.clone(), here];
-        assert_golden("totals.txt", &totals_table(&TARGETS, &presence, &window));
+        assert_golden(
+            "totals.txt",
+            &totals_table(&Target::three(), &presence, &window),
+        );
     }
 
     #[test]
@@ -115,12 +120,12 @@ mod tests {
             None,
         ]);
         let presence = [Presence::BuiltIn, Presence::Absent, Presence::BuiltIn];
-        let mut text = totals_table(&TARGETS, &presence, &window);
+        let mut text = totals_table(&Target::three(), &presence, &window);
         let lossy = super::Window {
             counts: vec![Some(counts(5, 5, some_lost)), None, None],
             ..window
         };
-        text.push_str(&totals_table(&TARGETS, &presence, &lossy));
+        text.push_str(&totals_table(&Target::three(), &presence, &lossy));
         assert_golden("totals-unknown.txt", &text);
     }
 }

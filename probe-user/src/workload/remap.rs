@@ -55,10 +55,9 @@ impl Files {
         Ok(files)
     }
 
-    /// Opens the files that `create` left in `dir`.
+    /// Opens the files that `create` left in `dir` and nothing has cloned to yet.
     pub(crate) fn open(dir: &Path, ranges: u32) -> anyhow::Result<Self> {
-        let files = Self::at(dir, ranges, &mut OpenOptions::new())
-            .context("no prepared files; run with --prepare first")?;
+        let files = Self::at(dir, ranges, &mut OpenOptions::new())?;
         let bytes = u64::from(ranges) * RANGE_BYTES as u64;
         for file in [&files.src, &files.clone, &files.dedupe] {
             let length = file.metadata()?.len();
@@ -66,6 +65,14 @@ impl Files {
                 length == bytes,
                 "prepared for {} operations, not {ranges}; run with --prepare first",
                 length / RANGE_BYTES as u64
+            );
+        }
+        for range in 0..ranges {
+            let mut bytes = [0; RANGE_BYTES];
+            files.clone.read_exact_at(&mut bytes, offset(range))?;
+            ensure!(
+                bytes == [0; RANGE_BYTES],
+                "the prepared files were used; run with --prepare again"
             );
         }
         Ok(files)
@@ -133,7 +140,9 @@ impl Files {
         let open = |role: &str| {
             let path = dir.join(format!("cowprobe-remap.{role}"));
             let file = options.open(&path);
-            file.with_context(|| format!("cannot open {}", path.display()))
+            file.with_context(|| {
+                format!("cannot open {}; run with --prepare first", path.display())
+            })
         };
         Ok(Self {
             ranges,

@@ -5,20 +5,30 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tempfile::TempDir;
 
 use super::report::{Part, Report};
 use super::suites::Suite;
-use crate::build_cmd;
+use crate::build_cmd::{self, Programs};
 use crate::setup::kernels::Request;
 use crate::step::Step;
 use crate::vm::{Machine, Output, VmSpec};
 
+/// What each guest runs.
+const PROGRAMS: &str = "guest programs";
+
 /// Runs the suites one after the other: one guest at a time.
-pub(super) fn run(suites: &[&Suite], report: &mut Report) -> Result<()> {
-    let programs = build_cmd::programs()?;
-    let share = tempfile::tempdir().context("failed to make a directory for the referee")?;
-    let referee = share.path().join("referee");
-    fs::copy(build_cmd::referee()?, &referee).context("failed to copy the referee")?;
+pub(super) fn run(suites: &[&Suite], report: &mut Report) {
+    let (programs, share) = match programs() {
+        Ok(built) => built,
+        Err(error) => {
+            report.part(PROGRAMS).failed(format!("{error:#}"));
+            for suite in suites {
+                report.part(suite.name()).skipped(format!("no {PROGRAMS}"));
+            }
+            return;
+        }
+    };
     for suite in suites {
         let part = report.part(suite.name());
         let request = match Request::parse(suite.kernel) {
@@ -34,16 +44,39 @@ pub(super) fn run(suites: &[&Suite], report: &mut Report) -> Result<()> {
         };
         let step = Step::start(format!("test: {}", suite.name()));
         let machine = Machine::with_programs(programs.clone(), &request, true);
-        if let Err(error) = machine.and_then(|machine| boot(&machine, suite, share.path(), part)) {
+        let run = machine.and_then(|machine| run_on(&machine, &request, suite, share.path(), part));
+        if let Err(error) = run {
             part.failed(format!("{error:#}"));
         }
         step.done();
     }
-    Ok(())
 }
 
-fn boot(machine: &Machine, suite: &Suite, share: &Path, part: &mut Part) -> Result<()> {
-    let mut spec = VmSpec::new(format!("/t/referee {}", suite.judged.arguments())).in_rootfs();
+/// Builds what a guest runs; the referee is alone in its directory.
+fn programs() -> Result<(Programs, TempDir)> {
+    let programs = build_cmd::programs()?;
+    let share = tempfile::tempdir().context("failed to make a directory for the referee")?;
+    fs::copy(build_cmd::referee()?, share.path().join("referee"))
+        .context("failed to copy the referee")?;
+    Ok((programs, share))
+}
+
+fn run_on(
+    machine: &Machine,
+    request: &Request,
+    suite: &Suite,
+    share: &Path,
+    part: &mut Part,
+) -> Result<()> {
+    if !request.is_met_by(&machine.kernel) {
+        part.skipped(format!(
+            "the archive has no {} any more; {} is another series",
+            suite.kernel, machine.kernel.name
+        ));
+        return Ok(());
+    }
+    part.rename(suite.row(&machine.kernel.name));
+    let mut spec = VmSpec::new(format!("/t/referee {}", suite.arguments())).in_rootfs();
     spec.smp = suite.smp;
     suite.append.clone_into(&mut spec.append);
     spec.modules = suite.modules.iter().map(|&m| m.to_owned()).collect();
@@ -51,6 +84,6 @@ fn boot(machine: &Machine, suite: &Suite, share: &Path, part: &mut Part) -> Resu
     spec.limit = Duration::from_mins(15);
     spec.output = Output::Shown;
     let result = machine.boot(&spec)?;
-    part.referee(&String::from_utf8_lossy(&result.stdout));
+    part.referee(&String::from_utf8_lossy(&result.stdout), result.status);
     Ok(())
 }

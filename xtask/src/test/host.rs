@@ -20,7 +20,7 @@ pub(super) const PARTS: &[Named] = &[
 ];
 
 fn format() -> Result<()> {
-    process::run_shown(build_cmd::cargo()?.args(["fmt", "--all", "--check"]))
+    process::run_shown(build_cmd::plain_cargo().args(["fmt", "--all", "--check"]))
 }
 
 fn clippy_host() -> Result<()> {

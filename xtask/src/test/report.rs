@@ -87,26 +87,46 @@ impl Part {
         }
     }
 
-    /// Takes over what a guest's referee said: `ok NAME: …`, `not ok NAME: …`, `skip NAME: …`, and
-    /// `plan N` in the end.
-    pub(crate) fn referee(&mut self, said: &str) {
-        let (mut checks, mut plan) = (0, None);
+    /// Gives the part another name: what it really is about may be known only later.
+    pub(crate) fn rename(&mut self, name: impl Into<String>) {
+        self.name = name.into();
+    }
+
+    /// Takes over what a guest's referee said: first `plan N`, then for each of the N checks
+    /// `ok NAME: …` or `not ok NAME: …`, and `error …` for what kept it from the rest; and its exit
+    /// status, 0 if all N passed.
+    pub(crate) fn referee(&mut self, said: &str, status: u8) {
+        let (mut plan, mut passed, mut failed, mut errors) = (None, 0, 0, 0);
         for line in said.lines() {
-            if line.starts_with("ok ") {
-                checks += 1;
+            if let Some(n) = line.strip_prefix("plan ") {
+                // One that comes later is no plan.
+                if plan.is_none() && passed + failed + errors == 0 {
+                    plan = n.parse().ok();
+                }
+            } else if line.starts_with("ok ") {
+                passed += 1;
                 self.passed(1);
             } else if let Some(what) = line.strip_prefix("not ok ") {
-                checks += 1;
+                failed += 1;
                 self.failed(what);
-            } else if let Some(what) = line.strip_prefix("skip ") {
-                checks += 1;
-                self.skipped(what);
-            } else if let Some(n) = line.strip_prefix("plan ") {
-                plan = n.parse().ok();
+            } else if let Some(what) = line.strip_prefix("error ") {
+                errors += 1;
+                self.failed(what);
             }
         }
-        if plan != Some(checks) {
-            self.failed(format!("{checks} checks ended, planned were {plan:?}"));
+        let checks = passed + failed;
+        match plan {
+            None => self.failed(format!("{checks} checks ended and none were planned")),
+            Some(plan) if plan != checks || plan == 0 => {
+                self.failed(format!("{checks} of {plan} planned checks ended"));
+            }
+            Some(_) => {}
+        }
+        let all_passed = passed > 0 && plan == Some(passed) && failed + errors == 0;
+        if (status == 0) != all_passed {
+            self.failed(format!(
+                "the referee's exit status is {status}, against what it said"
+            ));
         }
     }
 }
@@ -115,20 +135,66 @@ impl Part {
 mod tests {
     use super::*;
 
-    fn read(said: &str) -> (usize, usize, usize) {
+    fn check(said: &str, status: u8, expected: (usize, &[&str])) {
         let mut part = Part::default();
-        part.referee(said);
-        (part.passed, part.failed.len(), part.skipped.len())
+        part.referee(said, status);
+        let failed: Vec<&str> = part.failed.iter().map(String::as_str).collect();
+        assert_eq!((part.passed, failed.as_slice()), expected, "{said:?}");
+    }
+
+    #[test]
+    fn what_the_referee_says_is_taken_over() {
+        check("plan 2\nok a: x\nok b: y\n", 0, (2, &[]));
+        check("plan 2\nok a: x\nnot ok b: y\n", 1, (1, &["b: y"]));
+        check("words\nplan 1\nwords\nok a: x\n", 0, (1, &[]));
+        // The checks are complete, and yet something went wrong.
+        check(
+            "plan 1\nok a: x\nerror umount: busy\n",
+            1,
+            (1, &["umount: busy"]),
+        );
     }
 
     #[test]
     fn a_check_that_never_ended_is_a_failure() {
-        assert_eq!(read("ok a: x\nskip b: y\nplan 2\n"), (1, 0, 1));
-        assert_eq!(read("ok a: x\nnot ok b: y\nplan 2\n"), (1, 1, 0));
-        assert_eq!(read("ok a: x\nplan 2\n"), (1, 1, 0));
-        assert_eq!(read("ok a: x\n"), (1, 1, 0));
-        assert_eq!(read(""), (0, 1, 0));
-        assert_eq!(read("plan 0\n"), (0, 0, 0));
+        check(
+            "plan 2\nok a: x\n",
+            1,
+            (1, &["1 of 2 planned checks ended"]),
+        );
+        check(
+            "plan 3\nok a: x\nerror no bpftrace\n",
+            1,
+            (1, &["no bpftrace", "1 of 3 planned checks ended"]),
+        );
+        check(
+            "plan 1\nok a: x\nok b: y\n",
+            1,
+            (2, &["2 of 1 planned checks ended"]),
+        );
+        check("plan 0\n", 1, (0, &["0 of 0 planned checks ended"]));
+    }
+
+    #[test]
+    fn without_a_plan_beforehand_nothing_is_complete() {
+        let failed = "1 checks ended and none were planned";
+        check("ok a: x\n", 1, (1, &[failed]));
+        check("ok a: x\nplan 1\n", 1, (1, &[failed]));
+        check("plan many\nok a: x\n", 1, (1, &[failed]));
+        check("", 2, (0, &["0 checks ended and none were planned"]));
+    }
+
+    #[test]
+    fn an_exit_status_against_the_lines_is_a_failure() {
+        let against =
+            |status| format!("the referee's exit status is {status}, against what it said");
+        check("plan 1\nok a: x\n", 137, (1, &[&against(137)]));
+        check("plan 1\nnot ok a: x\n", 0, (0, &["a: x", &against(0)]));
+        check(
+            "plan 2\nok a: x\n",
+            0,
+            (1, &["1 of 2 planned checks ended", &against(0)]),
+        );
     }
 
     #[test]

@@ -29,23 +29,6 @@ pub(super) enum Judged {
     Faults,
 }
 
-impl Judged {
-    /// What the referee is called with.
-    pub(super) fn arguments(self) -> String {
-        match self {
-            Self::Windows { tasks, inhibition } => {
-                // Several tasks share the work, so that a guest ends in a minute or two.
-                let operations = if tasks == 1 { 1000 } else { 250 };
-                format!(
-                    "windows --tasks {tasks} --operations {operations} --inhibition '{inhibition}'"
-                )
-            }
-            Self::Absent => "absent".to_owned(),
-            Self::Faults => "faults".to_owned(),
-        }
-    }
-}
-
 const LOADED: &[&str] = &["btrfs", "brd"];
 const NOT_LOADED: &[&str] = &["brd"];
 
@@ -63,7 +46,7 @@ const NEWEST: Named = Named {
     inhibition: "inline buffer, 8 slots",
 };
 const OLDER: Named = Named {
-    kernel: "7.2.12",
+    kernel: "7.2",
     image: false,
     inhibition: "inline buffer, 8 slots",
 };
@@ -79,8 +62,42 @@ const XARRAY: Named = Named {
 };
 
 impl Suite {
-    /// Its row in the table.
+    /// What it is called, and chosen by.
     pub(super) fn name(&self) -> String {
+        format!("{}, {}", self.kernel, self.what())
+    }
+
+    /// Its row in the table: its name, with the kernel that was booted.
+    pub(super) fn row(&self, booted: &str) -> String {
+        if booted == self.kernel {
+            return self.name();
+        }
+        format!("{} ({booted}), {}", self.kernel, self.what())
+    }
+
+    /// What the referee is called with.
+    pub(super) fn arguments(&self) -> String {
+        match self.judged {
+            Judged::Windows { tasks, inhibition } => {
+                // Several tasks share the work, so that a guest ends in a minute or two.
+                let operations = if tasks == 1 { 1000 } else { 250 };
+                // A command line alone is no proof of the mode: the kernel may not know it.
+                let mode = self
+                    .append
+                    .split(' ')
+                    .find_map(|a| a.strip_prefix("preempt="));
+                let preempt = mode.map_or_else(String::new, |mode| format!(" --preempt {mode}"));
+                format!(
+                    "windows --tasks {tasks} --operations {operations} \
+                     --inhibition '{inhibition}'{preempt}"
+                )
+            }
+            Judged::Absent => "absent".to_owned(),
+            Judged::Faults => "faults".to_owned(),
+        }
+    }
+
+    fn what(&self) -> String {
         let judged = match self.judged {
             Judged::Windows { tasks: 1, .. } => "1 task".to_owned(),
             Judged::Windows { tasks, .. } => format!("{tasks} tasks"),
@@ -93,7 +110,7 @@ impl Suite {
             String::new()
         };
         let append = if self.append.is_empty() { "" } else { ", " };
-        format!("{}, {judged}{cpus}{append}{}", self.kernel, self.append)
+        format!("{judged}{cpus}{append}{}", self.append)
     }
 
     fn windows(on: &Named, tasks: u32, smp: u32, append: &'static str) -> Self {
@@ -162,5 +179,27 @@ mod tests {
         assert_eq!(names.len(), suites.len());
         assert!(all(false).iter().all(|s| suites.contains(s)));
         assert!(names.contains("7.3, 6 tasks, preempt=full"), "{names:?}");
+    }
+
+    #[test]
+    fn a_row_has_the_kernel_that_was_booted() {
+        let suite = Suite::windows(&NEWEST, 6, 2, "preempt=full");
+        assert_eq!(
+            suite.row("7.3.4+deb13-cloud-amd64"),
+            "7.3 (7.3.4+deb13-cloud-amd64), 6 tasks, 2 CPUs, preempt=full"
+        );
+        let image = Suite::windows(&XARRAY, 1, 1, "");
+        assert_eq!(image.row("7.2.12-xarray"), "7.2.12-xarray, 1 task");
+        assert_eq!(image.row("7.2.12-xarray"), image.name());
+    }
+
+    #[test]
+    fn the_referee_is_told_the_mode_that_the_kernel_is_told() {
+        for suite in all(true) {
+            let mode = suite.append.strip_prefix("preempt=");
+            let told = suite.arguments();
+            let told = told.split_once(" --preempt ").map(|(_, mode)| mode);
+            assert_eq!(told, mode, "{}", suite.name());
+        }
     }
 }

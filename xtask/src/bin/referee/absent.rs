@@ -14,11 +14,18 @@ use super::{
 
 const HERE: [&str; 1] = [FUNCTIONS[0]];
 
+type Check = (&'static str, fn() -> anyhow::Result<String>);
+
+const CHECKS: &[Check] = &[
+    ("check says what is absent", check),
+    ("remap is counted, the absent are named", count),
+];
+
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
-    report.check("check says what is absent", check());
-    let _bpftrace = Bpftrace::start(&HERE)?;
-    kprobe_profile::start(&HERE)?;
-    report.check("remap is counted, the absent are named", count());
+    report.plan(CHECKS.len());
+    for (name, check) in CHECKS {
+        report.check(name, check());
+    }
     filesystem::unmount()
 }
 
@@ -26,7 +33,7 @@ fn check() -> anyhow::Result<String> {
     let ran = cowprobe(&["check"])?;
     ran.expect(1)?;
     ensure!(
-        ran.stdout.contains("\ninhibition  none\n"),
+        ran.stdout.contains("\ninhibition    none\n"),
         "{}",
         ran.stdout
     );
@@ -41,6 +48,8 @@ fn check() -> anyhow::Result<String> {
 }
 
 fn count() -> anyhow::Result<String> {
+    let _bpftrace = Bpftrace::start(&HERE)?;
+    kprobe_profile::start(&HERE)?;
     filesystem::fresh(Load {
         tasks: 1,
         operations: 1000,

@@ -1,8 +1,9 @@
 //! Runs in a guest: puts cowprobe beside two referees that count the same calls
 //! by other means, and provokes the faults that a user can.
 //!
-//! Prints a line for each check, `ok NAME`, `not ok NAME: WHY` or `skip NAME:
-//! WHY`, and in the end `plan N`, so that a check which never ran is missed.
+//! Prints first `plan N`, so that a check which never ran is missed, and then a
+//! line for each of the N checks, `ok NAME: DETAIL` or `not ok NAME: WHY`; what
+//! keeps it from the rest is `error WHY`. The exit status is 0 if all N are ok.
 //! Shares no code with cowprobe.
 
 mod absent;
@@ -12,6 +13,7 @@ mod cowprobe;
 mod faults;
 mod filesystem;
 mod kprobe_profile;
+mod preemption;
 mod referees;
 mod report;
 mod windows;
@@ -51,11 +53,16 @@ enum Suite {
         /// What `cowprobe check` must say of the inhibition
         #[arg(long)]
         inhibition: String,
+        /// The mode of preemption that must be live
+        #[arg(long, value_name = "MODE")]
+        preempt: Option<String>,
     },
     /// A kernel that lacks two of the three functions
     Absent,
     /// What goes wrong in a user's hands; btrfs must not be loaded yet
     Faults,
+    /// A command whose clones all fail
+    FailingClones,
     /// The command that is counted in a window
     Work {
         #[arg(long)]
@@ -73,21 +80,29 @@ fn main() -> ExitCode {
             tasks,
             operations,
             inhibition,
+            preempt,
         } => {
             let load = Load { tasks, operations };
-            windows::run(&mut report, windows, load, &inhibition)
+            let preempt = preempt.as_deref();
+            windows::run(&mut report, windows, load, &inhibition, preempt)
         }
         Suite::Absent => absent::run(&mut report),
         Suite::Faults => faults::run(&mut report),
         Suite::Work { tasks, operations } => {
-            return match windows::work(Load { tasks, operations }) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    eprintln!("referee work: {error:#}");
-                    ExitCode::FAILURE
-                }
-            };
+            return work(windows::work(Load { tasks, operations }));
         }
+        Suite::FailingClones => return work(faults::failing_clones()),
     };
     report.finish(result)
+}
+
+/// How a command ends that is counted, and checks nothing.
+fn work(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("referee: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -2,14 +2,21 @@
 
 use std::process::ExitCode;
 
-/// What has been checked so far.
+/// What was planned and has been checked so far.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
+    planned: usize,
     checks: usize,
     failed: usize,
 }
 
 impl Report {
+    /// Says how many checks there will be; to be called once, before the first.
+    pub(crate) fn plan(&mut self, checks: usize) {
+        self.planned = checks;
+        println!("plan {checks}");
+    }
+
     /// Says how a check ended; an error says why it failed.
     pub(crate) fn check(&mut self, name: &str, result: anyhow::Result<String>) {
         self.checks += 1;
@@ -22,13 +29,16 @@ impl Report {
         }
     }
 
-    /// Ends the suite; an error is one more failed check.
-    pub(crate) fn finish(mut self, result: anyhow::Result<()>) -> ExitCode {
-        if let Err(error) = result {
-            self.check("suite", Err(error));
-        }
-        println!("plan {}", self.checks);
-        if self.failed == 0 {
+    /// Ends the suite; an error is what kept it from its end.
+    pub(crate) fn finish(self, result: anyhow::Result<()>) -> ExitCode {
+        let at_its_end = match result {
+            Ok(()) => self.planned > 0 && self.checks == self.planned,
+            Err(error) => {
+                println!("error {}", one_line(&format!("{error:#}")));
+                false
+            }
+        };
+        if at_its_end && self.failed == 0 {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE

@@ -10,7 +10,7 @@ use super::{
     bpftrace::Bpftrace,
     cowprobe::{RECORD, calls_and_missed, cowprobe, record},
     filesystem::{self, Load},
-    kprobe_profile,
+    kprobe_profile, preemption,
     referees::Reading,
     report::Report,
 };
@@ -21,7 +21,13 @@ pub(crate) fn run(
     windows: u32,
     load: Load,
     inhibition: &str,
+    preempt: Option<&str>,
 ) -> anyhow::Result<()> {
+    let before = usize::from(preempt.is_some()) + 1;
+    report.plan(before + usize::try_from(windows)?);
+    if let Some(mode) = preempt {
+        report.check("preemption", preemption::check(mode));
+    }
     report.check("check", check(inhibition));
     let _bpftrace = Bpftrace::start(&FUNCTIONS)?;
     kprobe_profile::start(&FUNCTIONS)?;
@@ -80,6 +86,9 @@ fn one(load: Load) -> anyhow::Result<String> {
     let all = format!("ours {ours:?} kprobe_profile {kprobe_profile:?} bpftrace {bpftrace:?}");
     ensure!(ours == kprobe_profile && ours == bpftrace, "{all}");
 
+    for target in record["targets"].as_array().context("no targets")? {
+        is_whole(target).with_context(|| format!("{target}"))?;
+    }
     let remap = &record["targets"][0];
     let each = u64::from(load.operations) * u64::from(load.tasks);
     for (field, value) in [("clones", each), ("dedupes", each), ("errors", 0)] {
@@ -95,6 +104,57 @@ fn one(load: Load) -> anyhow::Result<String> {
         missed(&record),
         after.bpftrace_missed - before.bpftrace_missed
     ))
+}
+
+/// What must hold of a target in a closed window that ended in quiet: each call
+/// has returned, each return has a time, and the times agree with each other.
+fn is_whole(target: &Value) -> anyhow::Result<()> {
+    let number = |of: &Value, name: &str| {
+        of[name]
+            .as_u64()
+            .with_context(|| format!("{name} is {}", of[name]))
+    };
+    let lost = number(target, "unstored")? + number(target, "abandoned")?;
+    let (calls, returns) = (number(target, "calls")?, number(target, "returns")?);
+    let in_flight = number(target, "in_flight")?;
+    ensure!(
+        calls == returns + in_flight + lost,
+        "calls are not where they should be"
+    );
+    let missed = number(target, "return_missed")? + number(target, "return_recursion_misses")?;
+    ensure!(
+        in_flight == missed && lost == 0,
+        "calls are in flight in quiet"
+    );
+    let latency = &target["latency"];
+    let (sum, min, max) = (
+        number(latency, "sum_ns")?,
+        number(latency, "min_ns")?,
+        number(latency, "max_ns")?,
+    );
+    let (mut count, mut least, mut most) = (0, 0, 0);
+    let buckets = latency["buckets"].as_array().context("no buckets")?;
+    for bucket in buckets {
+        let n = number(bucket, "count")?;
+        count += n;
+        least += n * number(bucket, "low_ns")?;
+        most += n * number(bucket, "high_ns")?;
+    }
+    ensure!(count == returns, "{count} times of {returns} returns");
+    ensure!(least <= sum && sum <= most, "the sum is not of these times");
+    let within = |value: u64, bucket: Option<&Value>| -> anyhow::Result<bool> {
+        let bucket = bucket.context("no bucket")?;
+        Ok(number(bucket, "low_ns")? <= value && value <= number(bucket, "high_ns")?)
+    };
+    ensure!(
+        within(min, buckets.first())?,
+        "the shortest is not in the first bucket"
+    );
+    ensure!(
+        within(max, buckets.last())?,
+        "the longest is not in the last bucket"
+    );
+    Ok(())
 }
 
 /// How many of the calls were told as missed, not counted.

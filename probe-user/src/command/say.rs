@@ -1,0 +1,58 @@
+//! Words to the user on standard error. A reader that went away, or a full disk
+//! behind it, must not cost the record or the exit status.
+
+use std::{
+    fmt::Display,
+    io::{self, Write as _},
+};
+
+use crate::view::WIDTH;
+
+/// Says a thing as it is.
+pub(crate) fn print(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Says in one line, in our name, what went wrong.
+pub(crate) fn say(text: impl Display) {
+    print(&format!("cowprobe: {text}\n"));
+}
+
+/// Says what belongs to the numbers and is pasted with them: a line that is too
+/// wide for that goes on, indented, after a colon.
+pub(super) fn remark(text: impl Display) {
+    print(&folded(&format!("cowprobe: {text}")));
+}
+
+fn folded(line: &str) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    while rest.len() > WIDTH
+        && let Some(at) = rest[..WIDTH].rfind(": ")
+        // A short word before a colon stays with what it introduces.
+        && at > WIDTH / 3
+    {
+        text.push_str(&rest[..=at]);
+        text.push_str("\n  ");
+        rest = &rest[at + 2..];
+    }
+    text + rest + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_line_goes_on_after_a_colon() {
+        assert_eq!(folded("cowprobe: short"), "cowprobe: short\n");
+        assert_eq!(
+            folded(
+                "cowprobe: warning: btrfs_uninhibit_all_eb_writeback: 3 calls or more were missed"
+            ),
+            "cowprobe: warning: btrfs_uninhibit_all_eb_writeback:\n  3 calls or more were missed\n"
+        );
+        let unbreakable = format!("cowprobe: {}", "x".repeat(80));
+        assert_eq!(folded(&unbreakable), format!("{unbreakable}\n"));
+    }
+}

@@ -1,0 +1,76 @@
+//! The running kernel, as plain values: which one it is, how it inhibits
+//! writeback, and where its functions are.
+
+use std::fmt;
+
+/// What tells one boot of one kernel from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// As `uname -r` prints it.
+    pub(crate) release: String,
+    /// As `uname -v` prints it.
+    pub(crate) version: String,
+    /// As `uname -m` prints it.
+    pub(crate) machine: String,
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub(crate) boot_id: Option<String>,
+    /// `/proc/cmdline`.
+    pub(crate) command_line: Option<String>,
+}
+
+/// How the kernel keeps the extent buffers whose writeback a transaction handle
+/// inhibits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// `struct xarray writeback_inhibited_ebs` (Linux 7.1).
+    Xarray,
+    /// `inhibited_ebs[slots]` in the handle itself (Linux 7.2.6 and later).
+    InlineBuffer { slots: usize },
+    /// Neither: this kernel does not inhibit writeback.
+    None,
+    /// It could not be told, and why.
+    Unknown(String),
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Xarray => write!(f, "xarray"),
+            Self::InlineBuffer { slots } => write!(f, "inline buffer, {slots} slots"),
+            Self::None => write!(f, "none"),
+            Self::Unknown(why) => write!(f, "unknown: {why}"),
+        }
+    }
+}
+
+/// Where a function is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// In the kernel image.
+    BuiltIn,
+    /// In a loaded module.
+    Module(String),
+    /// Not a function of this kernel: never there, or inlined.
+    Absent,
+}
+
+impl Presence {
+    /// As a user writes it before the colon; the image is `vmlinux`.
+    pub(crate) fn place(&self) -> &str {
+        match self {
+            Self::BuiltIn => "vmlinux",
+            Self::Module(name) => name,
+            Self::Absent => "nowhere",
+        }
+    }
+}
+
+/// What there is of one function's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Every function of exactly this name.
+    pub(crate) places: Vec<Presence>,
+    /// Copies that the compiler made for some of its callers, such as
+    /// `f.constprop.0`: a call of one is no call of `f` itself.
+    pub(crate) twins: Vec<String>,
+}

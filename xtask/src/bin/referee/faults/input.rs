@@ -1,0 +1,159 @@
+//! Wrong input and missing rights: one line that says what to do, and the command
+//! does not run.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::ensure;
+
+use super::{
+    super::{
+        cowprobe::{RECORD, Ran, cowprobe, record},
+        filesystem::sh,
+    },
+    MARK, nothing_ran,
+};
+
+pub(super) fn btrfs_not_loaded() -> anyhow::Result<String> {
+    let ran = cowprobe(&["run", "-o", RECORD, "--", "touch", MARK])?;
+    ran.expect(2)?;
+    ran.expect_line(&["btrfs is not loaded", "modprobe btrfs"])?;
+    nothing_ran()?;
+    let ran_check = cowprobe(&["check"])?;
+    ran_check.expect(1)?;
+    ensure!(
+        ran_check.stdout.contains("modprobe btrfs"),
+        "{}",
+        ran_check.stdout
+    );
+    Ok(ran.stderr)
+}
+
+pub(super) fn not_root() -> anyhow::Result<String> {
+    let mut command = Command::new("cowprobe");
+    command
+        .args(["run", "--", "touch", MARK])
+        .uid(65534)
+        .gid(65534);
+    let ran = Ran::from_output(&command.stdin(Stdio::null()).output()?);
+    ran.expect(2)?;
+    ran.expect_line(&["not permitted", "run as root"])?;
+    nothing_ran()?;
+    let mut check = Command::new("cowprobe");
+    let out = check.arg("check").uid(65534).gid(65534).output()?;
+    let checked = Ran::from_output(&out);
+    checked.expect(1)?;
+    ensure!(checked.stdout.contains("run as root"), "{}", checked.stdout);
+    Ok(ran.stderr)
+}
+
+pub(super) fn capabilities_are_enough() -> anyhow::Result<String> {
+    let run = || -> anyhow::Result<Ran> {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--clear-groups"]);
+        command.args([
+            "--inh-caps",
+            "+bpf,+perfmon",
+            "--ambient-caps",
+            "+bpf,+perfmon",
+        ]);
+        command.args(["cowprobe", "run", "--", "id", "-u"]);
+        Ok(Ran::from_output(&command.stdin(Stdio::null()).output()?))
+    };
+    let paranoid = "/proc/sys/kernel/perf_event_paranoid";
+    let before = fs::read_to_string(paranoid)?;
+    fs::write(paranoid, "3")?;
+    let refused = run();
+    fs::write(paranoid, "2")?;
+    let ran = run();
+    fs::write(paranoid, before)?;
+    let (refused, ran) = (refused?, ran?);
+    refused.expect(2)?;
+    refused.expect_line(&["perf_event_paranoid is above 2", "set it to 2"])?;
+    ran.expect(0)?;
+    ensure!(ran.stdout == "65534\n", "{}", ran.stdout);
+    ensure!(
+        ran.stderr.contains("btrfs_remap_file_range"),
+        "{}",
+        ran.stderr
+    );
+    Ok("CAP_BPF and CAP_PERFMON alone, with perf_event_paranoid 2".to_owned())
+}
+
+pub(super) fn unknown_subcommand() -> anyhow::Result<String> {
+    let ran = cowprobe(&["wach"])?;
+    ran.expect(2)?;
+    ran.expect_line(&["wach", "--help"])?;
+    Ok(ran.stderr)
+}
+
+pub(super) fn no_command() -> anyhow::Result<String> {
+    let ran = cowprobe(&["run"])?;
+    ran.expect(2)?;
+    ran.expect_line(&["CMD", "--help"])?;
+    Ok(ran.stderr)
+}
+
+pub(super) fn command_not_found() -> anyhow::Result<String> {
+    let ran = cowprobe(&["run", "-o", RECORD, "--", "no-such-command"])?;
+    ran.expect(127)?;
+    ran.expect_line(&["no-such-command", "no such file or directory"])?;
+    let record = record()?;
+    ensure!(record["exit"]["code"] == 127, "{record}");
+    ensure!(
+        record["windows"].as_array().is_some_and(Vec::is_empty),
+        "{record}"
+    );
+    Ok(ran.stderr)
+}
+
+pub(super) fn command_not_executable() -> anyhow::Result<String> {
+    fs::write("/tmp/plain", "text")?;
+    fs::set_permissions("/tmp/plain", Permissions::from_mode(0o644))?;
+    let ran = cowprobe(&["run", "--", "/tmp/plain"])?;
+    ran.expect(126)?;
+    ran.expect_line(&["/tmp/plain", "permission denied"])?;
+    Ok(ran.stderr)
+}
+
+pub(super) fn unwritable_output() -> anyhow::Result<String> {
+    let ran = cowprobe(&["run", "-o", "/no/such/dir/r.json", "--", "touch", MARK])?;
+    ran.expect(2)?;
+    ran.expect_line(&["cannot write /no/such/dir/r.json"])?;
+    nothing_ran()?;
+    Ok(ran.stderr)
+}
+
+pub(super) fn full_disk() -> anyhow::Result<String> {
+    let dir = "/tmp/small";
+    fs::create_dir_all(dir)?;
+    sh("mount", &["-t", "tmpfs", "-o", "size=64k", "tmpfs", dir])?;
+    let path = format!("{dir}/r.json");
+    fs::write(&path, "an older record")?;
+    let fill = format!("touch {MARK}; cat /dev/zero > {dir}/fill 2>/dev/null; true");
+    let ran = cowprobe(&["run", "-o", &path, "--", "sh", "-c", &fill])?;
+    let older = fs::read_to_string(&path)?;
+    sh("umount", &[dir])?;
+    ran.expect(2)?;
+    ensure!(Path::new(MARK).exists(), "the command did not run");
+    ensure!(
+        older == "an older record",
+        "the older record is lost: {older:?}"
+    );
+    for words in [
+        "the record is lost",
+        "no space left",
+        "btrfs_remap_file_range",
+    ] {
+        ensure!(
+            ran.stderr.contains(words),
+            "{words:?} is missing: {}",
+            ran.stderr
+        );
+    }
+    Ok("the table is printed, the older record is kept; exit 2".to_owned())
+}
