@@ -73,7 +73,6 @@ fn one(load: Load) -> anyhow::Result<String> {
         "--operations",
         &operations,
     ])?;
-    ran.expect(0)?;
     // The command ended in quiet: what comes between there and here is a failure.
     let after = Reading::take(&FUNCTIONS)?;
 
@@ -89,11 +88,20 @@ fn one(load: Load) -> anyhow::Result<String> {
     for target in record["targets"].as_array().context("no targets")? {
         is_whole(target).with_context(|| format!("{target}"))?;
     }
+    // A missed hit fails the run. They are rare, and not ours to prevent: while any program's map
+    // operation is preempted, the kernel skips and counts the kprobe programs of that CPU
+    // (bpf_disable_instrumentation, include/linux/bpf.h of Linux 7.2).
+    let missed = missed(&record);
+    ran.expect(i32::from(missed.iter().sum::<u64>() > 0))?;
     let remap = &record["targets"][0];
     let each = u64::from(load.operations) * u64::from(load.tasks);
-    for (field, value) in [("clones", each), ("dedupes", each), ("errors", 0)] {
-        ensure!(remap[field] == value, "{field} is {}; {all}", remap[field]);
+    for field in ["clones", "dedupes"] {
+        let n = remap[field]
+            .as_u64()
+            .with_context(|| format!("no {field}"))?;
+        ensure!(n <= each && n + missed[0] >= each, "{field} is {n}; {all}");
     }
+    ensure!(remap["errors"] == 0, "errors is {}; {all}", remap["errors"]);
     ensure!(ours[0] == 2 * each, "remap is not {}: {all}", 2 * each);
     ensure!(
         ours[1] > ours[0] && ours[2] >= ours[0],
@@ -101,7 +109,7 @@ fn one(load: Load) -> anyhow::Result<String> {
     );
     Ok(format!(
         "{ours:?} three times; missed: {} by ours, {} by bpftrace's",
-        missed(&record),
+        missed.iter().sum::<u64>(),
         after.bpftrace_missed - before.bpftrace_missed
     ))
 }
@@ -114,16 +122,17 @@ fn is_whole(target: &Value) -> anyhow::Result<()> {
             .as_u64()
             .with_context(|| format!("{name} is {}", of[name]))
     };
-    let lost = number(target, "unstored")? + number(target, "abandoned")?;
     let (calls, returns) = (number(target, "calls")?, number(target, "returns")?);
-    let in_flight = number(target, "in_flight")?;
+    let (in_flight, abandoned) = (number(target, "in_flight")?, number(target, "abandoned")?);
+    ensure!(number(target, "unstored")? == 0, "there was no room");
     ensure!(
-        calls == returns + in_flight + lost,
+        calls == returns + in_flight + abandoned,
         "calls are not where they should be"
     );
+    // In quiet a call is without its return only if that was missed.
     let missed = number(target, "return_missed")? + number(target, "return_recursion_misses")?;
     ensure!(
-        in_flight == missed && lost == 0,
+        in_flight + abandoned <= missed,
         "calls are in flight in quiet"
     );
     let latency = &target["latency"];
@@ -157,12 +166,22 @@ fn is_whole(target: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many of the calls were told as missed, not counted.
-fn missed(record: &Value) -> u64 {
+/// How many hits of each target were told as missed, calls and returns.
+fn missed(record: &Value) -> Vec<u64> {
     let targets = record["targets"].as_array().map(Vec::as_slice);
-    let each = targets.unwrap_or_default().iter();
-    each.map(|t| t["missed"].as_u64().unwrap_or(0) + t["recursion_misses"].as_u64().unwrap_or(0))
-        .sum()
+    let names = [
+        "missed",
+        "recursion_misses",
+        "return_missed",
+        "return_recursion_misses",
+    ];
+    let of = |t: &Value| {
+        names
+            .iter()
+            .map(|name| t[*name].as_u64().unwrap_or(0))
+            .sum()
+    };
+    targets.unwrap_or_default().iter().map(of).collect()
 }
 
 /// What runs in the window: the workloads at the same time, then the writeback
