@@ -159,7 +159,7 @@ impl Loader {
 fn attach(ebpf: &mut Ebpf, name: &str, target: &Target) -> Result<OwnedFd, AttachError> {
     let program = kprobe(ebpf, name);
     let mut attach = || -> anyhow::Result<OwnedFd> {
-        let id = program.attach(target.name(), 0)?;
+        let id = program.attach(target.kprobe_name(), 0)?;
         let link: FdLink = program.take_link(id)?.try_into()?;
         Ok(bpf::own_link_fd(link.info()?.id())?)
     };

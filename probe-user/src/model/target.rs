@@ -86,6 +86,14 @@ impl Target {
         }
     }
 
+    /// As the kernel takes it for a kprobe: `vmlinux` is no module.
+    pub(crate) fn kprobe_name(&self) -> String {
+        match self.module.as_deref() {
+            Some("vmlinux") => self.symbol.clone(),
+            _ => self.name(),
+        }
+    }
+
     /// The decoder bits of the contract.
     pub(crate) const fn decoder(&self) -> u32 {
         let kinds = match self.kinds {
@@ -96,6 +104,22 @@ impl Target {
             kinds | DECODE_ERRNO
         } else {
             kinds
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_image_is_no_module_to_the_kernel() {
+        for (module, kprobe) in [
+            (None, "f"),
+            (Some("vmlinux"), "f"),
+            (Some("btrfs"), "btrfs:f"),
+        ] {
+            assert_eq!(Target::other(module, "f").kprobe_name(), kprobe);
         }
     }
 }

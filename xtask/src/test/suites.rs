@@ -27,6 +27,8 @@ pub(super) enum Judged {
     Absent,
     /// What goes wrong in a user's hands.
     Faults,
+    /// Beside another cowprobe, nested, and with a CPU that goes away.
+    Together,
 }
 
 const LOADED: &[&str] = &["btrfs", "brd"];
@@ -94,6 +96,7 @@ impl Suite {
             }
             Judged::Absent => "absent".to_owned(),
             Judged::Faults => "faults".to_owned(),
+            Judged::Together => "together".to_owned(),
         }
     }
 
@@ -103,6 +106,7 @@ impl Suite {
             Judged::Windows { tasks, .. } => format!("{tasks} tasks"),
             Judged::Absent => "absent functions".to_owned(),
             Judged::Faults => "faults".to_owned(),
+            Judged::Together => "together".to_owned(),
         };
         let cpus = if self.smp > 1 {
             format!(", {} CPUs", self.smp)
@@ -138,6 +142,10 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
     };
     let mut suites = vec![
         plain(NEWEST.kernel, NOT_LOADED, Judged::Faults),
+        Suite {
+            smp: 2,
+            ..plain(NEWEST.kernel, LOADED, Judged::Together)
+        },
         plain("6.12", LOADED, Judged::Absent),
     ];
     for kernel in [&NEWEST, &OLDER, &INLINE, &XARRAY] {

@@ -16,6 +16,7 @@ mod kprobe_profile;
 mod preemption;
 mod referees;
 mod report;
+mod together;
 mod windows;
 
 use std::process::ExitCode;
@@ -59,6 +60,8 @@ enum Suite {
     },
     /// A kernel that lacks two of the three functions
     Absent,
+    /// Beside another cowprobe, nested, and with a CPU that goes away
+    Together,
     /// What goes wrong in a user's hands; btrfs must not be loaded yet
     Faults,
     /// A command whose clones all fail
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
             windows::run(&mut report, windows, load, &inhibition, preempt)
         }
         Suite::Absent => absent::run(&mut report),
+        Suite::Together => together::run(&mut report),
         Suite::Faults => faults::run(&mut report),
         Suite::Work { tasks, operations } => {
             return work(windows::work(Load { tasks, operations }));

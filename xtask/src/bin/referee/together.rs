@@ -1,0 +1,134 @@
+//! Counts that must be exact beside another cowprobe, on nested calls, and when a
+//! CPU goes away in the window. For a guest with two CPUs.
+
+use std::fs;
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+use super::{
+    cowprobe::{RECORD, cowprobe, record},
+    filesystem::{self, Load},
+    report::Report,
+};
+
+/// The record of the inner cowprobe.
+const INNER: &str = "/tmp/inner.json";
+
+type Check = (&'static str, fn() -> anyhow::Result<String>);
+
+const CHECKS: &[Check] = &[
+    ("two at once", two_at_once),
+    ("a CPU goes away", a_cpu_goes_away),
+    ("nested calls", nested_calls),
+];
+
+const LOAD: Load = Load {
+    tasks: 1,
+    operations: 1000,
+};
+
+pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
+    report.plan(CHECKS.len());
+    for (name, check) in CHECKS {
+        report.check(name, check());
+    }
+    filesystem::unmount()
+}
+
+/// Calls and missed calls of a target.
+fn calls(target: &Value) -> anyhow::Result<u64> {
+    let fields = ["calls", "missed", "recursion_misses"];
+    let each = fields.iter().map(|name| {
+        let n = target[*name].as_u64();
+        n.with_context(|| format!("{name}: {target}"))
+    });
+    each.sum()
+}
+
+fn two_at_once() -> anyhow::Result<String> {
+    filesystem::fresh(LOAD)?;
+    let dir = filesystem::directory(0);
+    let ran = cowprobe(&[
+        "run",
+        "-o",
+        RECORD,
+        "--",
+        "cowprobe",
+        "run",
+        "-o",
+        INNER,
+        "--",
+        "cowprobe",
+        "bench",
+        "remap",
+        "--prepared",
+        &dir,
+    ])?;
+    ran.expect(0)?;
+    let outer = record()?;
+    let inner: Value = serde_json::from_str(&fs::read_to_string(INNER)?)?;
+    for record in [&outer, &inner] {
+        let remap = calls(&record["targets"][0])?;
+        ensure!(remap == 2000, "{remap} of 2000 remaps");
+    }
+    for place in 1..3 {
+        let (outer, inner) = (
+            calls(&outer["targets"][place])?,
+            calls(&inner["targets"][place])?,
+        );
+        // The outer window is the longer one.
+        ensure!(inner >= 2000 && outer >= inner, "{outer} around {inner}");
+    }
+    Ok("2000 twice".to_owned())
+}
+
+fn a_cpu_goes_away() -> anyhow::Result<String> {
+    let online = "/sys/devices/system/cpu/cpu1/online";
+    filesystem::fresh(LOAD)?;
+    let dir = filesystem::directory(0);
+    let script = format!(
+        "taskset -c 1 cowprobe bench remap --prepared {dir} && echo 0 > {online} && grep -q 0 {online}"
+    );
+    let ran = cowprobe(&["run", "-o", RECORD, "--", "sh", "-c", &script]);
+    fs::write(online, "1").context("cannot bring the CPU back")?;
+    ran?.expect(0)?;
+    let remap = &record()?["targets"][0];
+    ensure!(calls(remap)? == 2000 && remap["in_flight"] == 0, "{remap}");
+    Ok("2000 counted on a CPU that is offline when they are read".to_owned())
+}
+
+/// `inode_permission` of a file on overlayfs asks for the permission of the file
+/// below, by calling itself (`ovl_permission`, `fs/overlayfs/inode.c` of Linux 7.2).
+fn nested_calls() -> anyhow::Result<String> {
+    filesystem::sh("modprobe", &["overlay"])?;
+    let script = "mkdir -p /tmp/o && mount -t tmpfs tmpfs /tmp/o && cd /tmp/o && mkdir l u w m && \
+        mkdir -p l/a/b/c && touch l/a/b/c/f && \
+        mount -t overlay -o lowerdir=l,upperdir=u,workdir=w overlay m";
+    filesystem::sh("sh", &["-c", script])?;
+    let command = "i=0; while [ $i -lt 200 ]; do : < /tmp/o/m/a/b/c/f; i=$((i+1)); done";
+    let probe = "inode_permission";
+    let ran = cowprobe(&[
+        "run", "--probe", probe, "-o", RECORD, "--", "sh", "-c", command,
+    ]);
+    filesystem::sh("sh", &["-c", "umount /tmp/o/m && umount /tmp/o"])?;
+    ran?.expect(0)?;
+    let record = record()?;
+    let target = &record["targets"][3];
+    ensure!(target["symbol"] == probe, "{target}");
+    let calls = target["calls"].as_u64().context("no calls")?;
+    ensure!(calls >= 2000, "{calls} calls are too few to be nested");
+    for (field, value) in [
+        ("returns", calls),
+        ("in_flight", 0),
+        ("unmatched", 0),
+        ("abandoned", 0),
+    ] {
+        ensure!(
+            target[field] == value,
+            "{field} is {}: {target}",
+            target[field]
+        );
+    }
+    Ok(format!("{calls} calls, each met by its own return"))
+}
