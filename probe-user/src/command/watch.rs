@@ -154,7 +154,7 @@ impl Shown<'_> {
         match &total.counts[place] {
             Some(counts) => format!(
                 "\n{}",
-                histogram(&self.survey.targets[place], counts, width)
+                histogram(&self.survey.targets[place], &counts.latency, width)
             ),
             None => String::new(),
         }

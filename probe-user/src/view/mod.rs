@@ -1,16 +1,18 @@
 //! What a person reads: at most 72 columns of ASCII, so that it can be pasted
 //! into a mail. The one room that names tabled.
 
+mod bars;
 mod check;
 mod terminal;
 mod time;
 mod totals;
 mod watch;
 
+pub(crate) use bars::histogram;
 pub(crate) use check::check_table;
 pub(crate) use terminal::{Screen, size};
 pub(crate) use totals::totals_table;
-pub(crate) use watch::{Moment, histogram, times_table, watch_head, watch_table};
+pub(crate) use watch::{Moment, times_table, watch_head, watch_table};
 
 use tabled::{
     builder::Builder,
