@@ -144,8 +144,9 @@ async fn measure(argv: &[OsString], survey: &Survey) -> anyhow::Result<Measured>
         window: None,
         found: Findings::default(),
     };
-    let mut signals = Signals::listen(&[libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP])
-        .context("cannot listen for signals")?;
+    let mut signals =
+        Signals::listen_unless_ignored(&[libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP])
+            .context("cannot listen for signals")?;
     let held = Held::hold(argv)
         .await
         .context("cannot fork for the command")?;

@@ -4,8 +4,7 @@ use std::{io, mem, ptr, task::Poll, time::Duration};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that are listened for. One that was ignored when we started stays
-/// ignored, for us and for the command: so `nohup` works.
+/// The signals that are listened for.
 #[derive(Debug)]
 pub(super) struct Signals {
     each: Vec<(i32, Signal)>,
@@ -14,11 +13,18 @@ pub(super) struct Signals {
 impl Signals {
     /// Takes over these signals.
     pub(super) fn listen(numbers: &[i32]) -> io::Result<Self> {
-        let heard = numbers.iter().filter(|&&number| !is_ignored(number));
-        let each = heard.map(|&number| Ok((number, signal(SignalKind::from_raw(number))?)));
+        let each = numbers.iter();
+        let each = each.map(|&number| Ok((number, signal(SignalKind::from_raw(number))?)));
         Ok(Self {
             each: each.collect::<io::Result<_>>()?,
         })
+    }
+
+    /// Takes over those of them that were not ignored when we started. The others
+    /// stay ignored, for us and for a command of ours: so `nohup` works.
+    pub(super) fn listen_unless_ignored(numbers: &[i32]) -> io::Result<Self> {
+        let heard = numbers.iter().copied().filter(|&n| !is_ignored(n));
+        Self::listen(&heard.collect::<Vec<_>>())
     }
 
     /// The next signal.
@@ -45,10 +51,8 @@ impl Signals {
 /// From here on these signals do what they do by default: a second one ends us.
 pub(super) fn restore_default(numbers: &[i32]) {
     for &number in numbers {
-        if !is_ignored(number) {
-            // SAFETY: the default disposition is no code of ours.
-            unsafe { libc::signal(number, libc::SIG_DFL) };
-        }
+        // SAFETY: the default disposition is no code of ours.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
     }
 }
 

@@ -29,8 +29,9 @@ use crate::{
     view::{Moment, Screen, histogram, size, times_table, totals_table, watch_head, watch_table},
 };
 
-/// Ends the watch; a second one ends it at once.
-const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+/// Ends the watch; a second one ends it at once. INT is heard even where a script
+/// started us in the background, which makes us ignore it.
+const ENDING: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
 
 /// Shows tables on a terminal, or writes them a block (or a JSON document) an
 /// interval.
@@ -63,6 +64,7 @@ async fn follow(
     hist: Option<usize>,
 ) -> anyhow::Result<ExitCode> {
     let mut endings = Signals::listen(&ENDING).context("cannot listen for signals")?;
+    let mut hangups = Signals::listen_unless_ignored(&[libc::SIGHUP])?;
     let mut prompts =
         Signals::listen(&[libc::SIGUSR1, SignalKind::window_change().as_raw_value()])?;
     let mut probes = Probes::attach(&survey.available())?;
@@ -97,6 +99,7 @@ async fn follow(
         let prompted = tokio::select! {
             biased;
             _ = endings.next() => break,
+            _ = hangups.next() => break,
             () = sleep_until(end) => break,
             _ = ticks.tick() => false,
             signal = prompts.next() => {

@@ -51,6 +51,7 @@ const CHECKS: &[Check] = &[
         command::an_early_kill_withholds_the_command,
     ),
     ("watch: signals", watch::signals_end_it_with_totals),
+    ("watch: a script", watch::a_script_ends_it),
     ("watch: closed pipe", watch::a_closed_pipe_ends_it),
     ("watch: full disk", watch::a_full_disk_is_said),
     ("watch: JSON", watch::json_is_a_document_a_line),

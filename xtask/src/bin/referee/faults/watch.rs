@@ -36,6 +36,16 @@ pub(super) fn signals_end_it_with_totals() -> anyhow::Result<String> {
     Ok("INT, TERM and HUP: totals, exit 0".to_owned())
 }
 
+pub(super) fn a_script_ends_it() -> anyhow::Result<String> {
+    // A shell without job control makes what it starts in the background ignore INT.
+    let script = "cowprobe watch -I 100 > /tmp/watch.out & sleep 3; kill -INT $!; wait $!";
+    let ran = Ran::from_output(&Command::new("sh").args(["-c", script]).output()?);
+    ran.expect(0)?;
+    let out = std::fs::read_to_string("/tmp/watch.out")?;
+    ensure!(out.contains("  dedupe "), "{out}");
+    Ok("INT ends it in the background as well".to_owned())
+}
+
 pub(super) fn a_closed_pipe_ends_it() -> anyhow::Result<String> {
     let mut command = Command::new("cowprobe");
     command.args(["watch", "-I", "100"]).stdout(Stdio::piped());
