@@ -32,6 +32,11 @@ pub(super) fn explain(kernel: &str, spec: &VmSpec, got: &Collected, took: Durati
         lines if lines.is_empty() => String::new(),
         lines => format!("\n{title}:\n{lines}"),
     };
+    let silence = if got.console.is_empty() && got.said.is_empty() {
+        "\nthe kernel said nothing on the console"
+    } else {
+        ""
+    };
     let qemu = quote("QEMU says", &got.said);
     // Whoever shows the output has shown it already.
     let command = match spec.output {
@@ -42,7 +47,7 @@ pub(super) fn explain(kernel: &str, spec: &VmSpec, got: &Collected, took: Durati
         Output::Shown => String::new(),
     };
     let console = quote("the console's last lines", &got.console);
-    format!("{what}{qemu}{command}{console}")
+    format!("{what}{qemu}{command}{console}{silence}")
 }
 
 /// What the kernel panicked of; its register dump often fills all of the last lines.

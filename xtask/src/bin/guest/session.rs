@@ -71,6 +71,10 @@ pub(crate) fn run(command: &str, ports: &mut Ports) -> Result<u8> {
         .stdin(Stdio::null())
         .stdout(out_end)
         .stderr(err_end);
+    // The command must not inherit the mask: a shell whose SIGCHLD is blocked waits for ever.
+    let unmask = move || Ok(mask.thread_unblock()?);
+    // SAFETY: between fork and exec it makes one system call and allocates nothing.
+    unsafe { shell.pre_exec(unmask) };
     let child = shell.spawn().context("failed to start /bin/sh")?;
     // Our ends of the pipes must go, or the streams never end.
     drop(shell);

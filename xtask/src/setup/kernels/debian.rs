@@ -35,7 +35,7 @@ pub(crate) fn ensure(wish: &Wish) -> Result<(Kernel, Made)> {
     while let Some(wish) = instead {
         if let Some((kernel, made)) = ensure_fitting(&wish)? {
             eprintln!(
-                "xtask: warning: the archive has no such kernel any more; taking {}",
+                "xtask: warning: the archive has no such kernel (any more); taking {}",
                 kernel.name
             );
             return Ok((kernel, made));
