@@ -58,10 +58,11 @@ fn look(survey: &Survey) -> Checked<'_> {
         },
     });
     let rows = rows.collect();
-    Survey::problem()
-        .map(str::to_owned)
-        .into_iter()
-        .for_each(note);
+    let armed = kprobes_armed();
+    let off = armed.as_ref().err();
+    let off = off.map(|switch| format!("kprobes are switched off: {switch}; set it to 1"));
+    let missing = Survey::problem().map(str::to_owned);
+    off.into_iter().chain(missing).for_each(note);
     let built_in = survey.presence.contains(&Presence::BuiltIn);
     Checked {
         identity: survey.identity.clone(),
@@ -72,7 +73,7 @@ fn look(survey: &Survey) -> Checked<'_> {
         missing_capabilities: missing_capabilities(),
         kernel_btf: has_btf("vmlinux"),
         btrfs_btf: has_btf(if built_in { "vmlinux" } else { "btrfs" }),
-        kprobes_armed: kprobes_armed(),
+        kprobes_armed: armed,
         rows,
         problems,
     }

@@ -66,7 +66,9 @@ fn event_loop() -> anyhow::Result<tokio::runtime::Runtime> {
 /// Writes to standard output; a reader that went away is no failure of ours.
 fn put(out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(e).context("cannot write to standard output")
+        }
         _ => Ok(()),
     }
 }

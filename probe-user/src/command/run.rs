@@ -8,6 +8,7 @@ use std::{
     ffi::OsString,
     io,
     os::unix::process::ExitStatusExt as _,
+    path::Path,
     process::{ExitCode, ExitStatus},
 };
 
@@ -63,11 +64,26 @@ impl End {
         match self {
             Self::Ended(status) if status.success() => None,
             Self::Ended(status) => Some(format!("the command: {status}")),
-            Self::NotStarted(error) => Some(format!("cannot run {program}: {}", plain(error))),
+            Self::NotStarted(error) => {
+                let advice = advice(argv[0].as_ref(), error);
+                Some(format!("cannot run {program}: {}{advice}", plain(error)))
+            }
             Self::Withheld(signal) => {
                 Some(format!("signal {signal} came before {program} was started"))
             }
         }
+    }
+}
+
+/// What to do about a program that cannot be started.
+fn advice(program: &Path, error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if program.is_file() => {
+            "; make it executable with chmod +x"
+        }
+        io::ErrorKind::NotFound if program.is_file() => "; look at its first line, #!",
+        io::ErrorKind::NotFound => "; give its path, or look at PATH",
+        _ => "",
     }
 }
 
@@ -125,7 +141,11 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         remark(format_args!("warning: {warning}"));
     }
     for cause in &causes {
-        remark(cause);
+        // What stands under a table is pasted with it; a run without one is one line.
+        match window {
+            Some(_) => remark(cause),
+            None => say(cause),
+        }
     }
     if let Some(Err(error)) = written {
         say(wording::causes(&error));

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use anyhow::{Context as _, bail};
 
-use super::targets::{absence, place};
+use super::targets::{absence, place, refuse_twice};
 use crate::{
     kernel::{Symbols, btrfs_is_there, identity, is_in_btf, variant},
     model::{Identity, Need, Presence, Target, Variant, Window},
@@ -55,10 +55,12 @@ impl Survey {
             "cannot read /proc/kallsyms; is /proc mounted, has the kernel CONFIG_KALLSYMS?",
         )?;
         let each = targets.iter().map(|t| place(t, &symbols.found(&t.symbol)));
+        let presence = each.collect::<anyhow::Result<Vec<_>>>()?;
+        refuse_twice(&targets, &presence)?;
         Ok(Self {
             identity: identity().context("cannot ask for the kernel's release")?,
             variant: variant(),
-            presence: each.collect::<anyhow::Result<_>>()?,
+            presence,
             targets,
         })
     }

@@ -29,6 +29,9 @@ pub(super) fn targets(args: &TargetArgs) -> anyhow::Result<Vec<Target>> {
         others <= MOST_OTHERS,
         "{others} functions with --probe; {MOST_OTHERS} are possible, so leave some out"
     );
+    if let Some(both) = args.required.iter().find(|r| args.diagnostic.contains(r)) {
+        bail!("{both} cannot be both --required and --diagnostic; choose one");
+    }
     for (names, need) in [
         (&args.required, Need::Required),
         (&args.diagnostic, Need::Diagnostic),
@@ -78,6 +81,10 @@ pub(super) fn place(target: &Target, found: &Found) -> anyhow::Result<Presence> 
         );
     }
     match places[..] {
+        [] if !found.places.is_empty() => {
+            let names = choices(found.places.iter(), target);
+            bail!("{name} is not there; name one of {names}")
+        }
         [] => Ok(Presence::Absent),
         [place] => Ok(place.clone()),
         [first, .., last] if first == last => {
@@ -88,13 +95,30 @@ pub(super) fn place(target: &Target, found: &Found) -> anyhow::Result<Presence> 
             )
         }
         _ => {
-            let names = places
-                .iter()
-                .map(|p| format!("{}:{}", p.place(), target.symbol));
-            let names = names.collect::<Vec<_>>().join(", ");
+            let names = choices(places.into_iter(), target);
             bail!("there are several functions {name}; name one of {names}")
         }
     }
+}
+
+/// The same symbol in each of its places.
+fn choices<'a>(places: impl Iterator<Item = &'a Presence>, target: &Target) -> String {
+    let names = places.map(|place| format!("{}:{}", place.place(), target.symbol));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// An error if two targets are the same function.
+pub(super) fn refuse_twice(targets: &[Target], presence: &[Presence]) -> anyhow::Result<()> {
+    let all = || targets.iter().zip(presence);
+    for (i, (target, place)) in all().enumerate() {
+        let same = |(t, p): &(&Target, &Presence)| t.symbol == target.symbol && *p == place;
+        ensure!(
+            *place == Presence::Absent || !all().skip(i + 1).any(|other| same(&other)),
+            "{} is probed already; name it once",
+            target.name()
+        );
+    }
+    Ok(())
 }
 
 /// Why a function that was asked for by name cannot be probed.
@@ -159,9 +183,23 @@ mod tests {
             .collect();
         let (required, diagnostic) = (Need::Required, Need::Diagnostic);
         assert_eq!(needs, [required, diagnostic, required, diagnostic]);
+        args.required = vec!["f".to_owned()];
+        let error = targets(&args).expect_err("a contradiction");
+        assert!(error.to_string().starts_with("f cannot be both"), "{error}");
+        args.diagnostic.clear();
         args.required = vec!["g".to_owned()];
         let error = targets(&args).expect_err("no target");
         assert_eq!(error.to_string(), "g is no target; add it with --probe g");
+    }
+
+    #[test]
+    fn one_function_is_one_target() {
+        let module = Presence::Module("btrfs".to_owned());
+        let names = ["btrfs_remap_file_range", "btrfs:btrfs_remap_file_range"];
+        let same = names.map(|name| other(name).expect("a name"));
+        assert!(refuse_twice(&same, &[module.clone(), module.clone()]).is_err());
+        assert!(refuse_twice(&same, &[Presence::BuiltIn, module]).is_ok());
+        assert!(refuse_twice(&same, &[Presence::Absent, Presence::Absent]).is_ok());
     }
 
     #[test]
@@ -194,7 +232,7 @@ mod tests {
             "nfs:f",
             &[module("btrfs"), module("xfs")],
             &[],
-            Ok(Presence::Absent),
+            Err("one of btrfs:f, xfs:f"),
         );
         check(
             "f",
