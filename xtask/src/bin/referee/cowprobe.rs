@@ -77,3 +77,29 @@ pub(crate) fn calls_and_missed(record: &Value, functions: &[&str]) -> anyhow::Re
     });
     each.collect()
 }
+
+/// How many hits of each target were told as missed, calls and returns.
+pub(crate) fn missed(record: &Value) -> Vec<u64> {
+    let targets = record["targets"].as_array().map(Vec::as_slice);
+    let names = [
+        "missed",
+        "recursion_misses",
+        "return_missed",
+        "return_recursion_misses",
+    ];
+    let of = |t: &Value| {
+        names
+            .iter()
+            .map(|name| t[*name].as_u64().unwrap_or(0))
+            .sum()
+    };
+    targets.unwrap_or_default().iter().map(of).collect()
+}
+
+/// The exit status of a run whose command succeeded. A missed hit fails it. They
+/// are rare, and not ours to prevent: while any program's map operation is
+/// preempted, the kernel skips and counts the kprobe programs of that CPU
+/// (`bpf_disable_instrumentation`, include/linux/bpf.h of Linux 7.2).
+pub(crate) fn status(missed: &[u64]) -> i32 {
+    i32::from(missed.iter().sum::<u64>() > 0)
+}
