@@ -3,7 +3,10 @@
 
 use std::{io::Write, process::ExitCode};
 
-use super::{GATE_FAILED, put, survey::Survey, targets::targets, written::check_record};
+use super::{
+    GATE_FAILED, footing::switched_off, put, survey::Survey, targets::targets,
+    written::check_record,
+};
 use crate::{
     cli::CheckArgs,
     kernel::{
@@ -59,8 +62,7 @@ fn look(survey: &Survey) -> Checked<'_> {
     });
     let rows = rows.collect();
     let armed = kprobes_armed();
-    let off = armed.as_ref().err();
-    let off = off.map(|switch| format!("kprobes are switched off: {switch}; set it to 1"));
+    let off = armed.as_ref().err().map(|switch| switched_off(switch));
     let missing = Survey::problem().map(str::to_owned);
     off.into_iter().chain(missing).for_each(note);
     let built_in = survey.presence.contains(&Presence::BuiltIn);

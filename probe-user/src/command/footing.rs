@@ -30,8 +30,7 @@ impl Footing {
 
     /// Why nothing can be counted now, if so.
     pub(super) fn refusal(&self) -> Option<String> {
-        let switch = self.armed.as_ref().err()?;
-        Some(format!("kprobes are switched off: {switch}; set it to 1"))
+        self.armed.as_ref().err().map(|switch| switched_off(switch))
     }
 
     /// Takes the counts out of a window that its footing did not outlast, and says
@@ -65,6 +64,11 @@ impl Footing {
         (self.armed == Ok(false))
             .then(|| "cannot read whether kprobes are switched on; as root it can be".to_owned())
     }
+}
+
+/// What to do where a switch is off.
+pub(super) fn switched_off(switch: &str) -> String {
+    format!("kprobes are switched off: {switch}; set it to 1")
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     cli::RunArgs,
-    evidence::{Findings, Output, findings},
+    evidence::{Findings, Output},
     kernel::{Probes, monotonic_ns},
     model::Window,
     view::{times_table, totals_table},
@@ -192,17 +192,11 @@ async fn measure(argv: &[OsString], survey: &Survey) -> anyhow::Result<Measured>
         wall_ns,
         ..without_window(End::Ended(status))
     };
-    let closed = probes.close();
-    let later = Footing::read(&survey.presence);
-    match closed {
+    match probes.close() {
         Ok(close) => {
-            let mut window = Window::whole(&open, &close);
-            let mut causes = Footing::judge(&footing, &later, &survey.presence, &mut window);
-            causes.extend(survey.failed_gates(&window));
-            measured.found = findings(&survey.targets, &window);
-            measured.found.causes.splice(0..0, causes);
-            measured.found.warnings.extend(footing.warning());
+            let (window, found) = survey.judged(&footing, &open, &close);
             measured.window = Some(window);
+            measured.found = found;
         }
         // The command's status and the record are worth more than an early end.
         Err(error) => measured.found.causes.push(wording::causes(&error)),

@@ -4,10 +4,14 @@ use std::{thread, time::Duration};
 
 use anyhow::{Context as _, bail};
 
-use super::targets::{absence, place, refuse_twice};
+use super::{
+    footing::Footing,
+    targets::{absence, place, refuse_twice},
+};
 use crate::{
+    evidence::{Findings, findings},
     kernel::{Symbols, btrfs_is_there, identity, is_in_btf, variant},
-    model::{Identity, Need, Presence, Target, Variant, Window},
+    model::{Identity, Need, Presence, Snapshot, Target, Variant, Window},
 };
 
 /// What to do where btrfs is a module and not loaded.
@@ -77,8 +81,25 @@ impl Survey {
             .collect()
     }
 
+    /// The whole of a closed window, and all that is wrong with it.
+    pub(super) fn judged(
+        &self,
+        footing: &Footing,
+        open: &Snapshot,
+        close: &Snapshot,
+    ) -> (Window, Findings) {
+        let mut window = Window::whole(open, close);
+        let later = Footing::read(&self.presence);
+        let mut causes = Footing::judge(footing, &later, &self.presence, &mut window);
+        causes.extend(self.failed_gates(&window));
+        let mut found = findings(&self.targets, &window);
+        found.causes.splice(0..0, causes);
+        found.warnings.extend(footing.warning());
+        (window, found)
+    }
+
     /// The required targets without a count in a window.
-    pub(super) fn failed_gates(&self, window: &Window) -> Vec<String> {
+    fn failed_gates(&self, window: &Window) -> Vec<String> {
         let here = self.targets.iter().zip(&self.presence).zip(&window.counts);
         here.filter(|((target, _), counts)| target.need == Need::Required && counts.is_none())
             .map(|((target, presence), _)| {

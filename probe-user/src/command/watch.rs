@@ -23,7 +23,6 @@ use super::{
 };
 use crate::{
     cli::WatchArgs,
-    evidence::findings,
     kernel::Probes,
     model::{Snapshot, Window},
     view::{Moment, Screen, histogram, size, times_table, totals_table, watch_head, watch_table},
@@ -165,11 +164,7 @@ impl Shown<'_> {
 
     fn totals(&self, footing: &Footing, close: &Snapshot) -> anyhow::Result<ExitCode> {
         let survey = self.survey;
-        let mut total = Window::whole(&self.open, close);
-        let later = Footing::read(&survey.presence);
-        let mut causes = Footing::judge(footing, &later, &survey.presence, &mut total);
-        causes.extend(survey.failed_gates(&total));
-        let found = findings(&survey.targets, &total);
+        let (total, found) = survey.judged(footing, &self.open, close);
         if self.args.json {
             put(&(interval_record(survey, &total, &total, true) + "\n"))?;
         } else {
@@ -183,10 +178,10 @@ impl Shown<'_> {
         for warning in &found.warnings {
             remark(format_args!("warning: {warning}"));
         }
-        for cause in causes.iter().chain(&found.causes) {
+        for cause in &found.causes {
             remark(cause);
         }
-        let passed = causes.is_empty() && found.causes.is_empty();
+        let passed = found.causes.is_empty();
         Ok(if passed {
             ExitCode::SUCCESS
         } else {
