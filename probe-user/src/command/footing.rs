@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Read at both edges of a window.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Footing {
     armed: Result<bool, String>,
     /// In the order of the targets.

@@ -21,15 +21,14 @@ use super::{
     held::Held,
     say::{print, remark, say},
     signals::Signals,
-    survey::Survey,
+    survey::{Edges, Plan, Survey},
     targets::targets,
     written::{Run, record},
 };
 use crate::{
     cli::RunArgs,
     evidence::{Findings, Output},
-    kernel::{Probes, monotonic_ns},
-    model::Window,
+    kernel::monotonic_ns,
     view::{times_table, totals_table},
     wording::{self, plain},
 };
@@ -92,25 +91,39 @@ struct Measured {
     end: End,
     /// The command's own time.
     wall_ns: u64,
-    window: Option<Window>,
-    found: Findings,
+    /// Of the window, if one was opened.
+    edges: Option<anyhow::Result<Edges>>,
 }
 
 /// Runs the command under the probes. The table goes to standard error: standard
 /// output is the command's.
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(Output::open).transpose()?;
-    let survey = Survey::take(targets(&args.targets)?, args.wait_for_module)?;
-    let measured = event_loop()?.block_on(measure(&args.command, &survey))?;
+    let mut plan = Plan::make(targets(&args.targets)?, args.wait_for_module)?;
+    let measured = event_loop()?.block_on(measure(&args.command, &mut plan))?;
+    let survey = Survey::of(&plan)?;
     let Measured {
         end,
         wall_ns,
-        window,
-        found: Findings {
-            mut causes,
-            warnings,
-        },
+        edges,
     } = measured;
+    let (window, found) = match edges {
+        None => (None, Findings::default()),
+        Some(Ok(edges)) => {
+            let (window, found) = survey.judged(&edges);
+            (Some(window), found)
+        }
+        // The command's status and the record are worth more than an early end.
+        Some(Err(error)) => {
+            let causes = vec![wording::causes(&error)];
+            let warnings = Vec::new();
+            (None, Findings { causes, warnings })
+        }
+    };
+    let Findings {
+        mut causes,
+        warnings,
+    } = found;
     causes.splice(0..0, end.cause(&args.command));
     let code = match (end.code(), causes.is_empty()) {
         (0, true) => 0,
@@ -157,12 +170,11 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Holds, attaches, releases, waits.
-async fn measure(argv: &[OsString], survey: &Survey) -> anyhow::Result<Measured> {
+async fn measure(argv: &[OsString], plan: &mut Plan) -> anyhow::Result<Measured> {
     let without_window = |end| Measured {
         end,
         wall_ns: 0,
-        window: None,
-        found: Findings::default(),
+        edges: None,
     };
     let mut signals =
         Signals::listen_unless_ignored(&[libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP])
@@ -170,8 +182,8 @@ async fn measure(argv: &[OsString], survey: &Survey) -> anyhow::Result<Measured>
     let held = Held::hold(argv)
         .await
         .context("cannot fork for the command")?;
-    let mut probes = Probes::attach(&survey.available())?;
-    let footing = Footing::read(&survey.presence);
+    let mut probes = plan.attach()?;
+    let footing = Footing::read(&plan.presence);
     if let Some(refusal) = footing.refusal() {
         bail!(refusal);
     }
@@ -188,20 +200,17 @@ async fn measure(argv: &[OsString], survey: &Survey) -> anyhow::Result<Measured>
     let status = status.context("cannot wait for the command")?;
     let wall_ns = monotonic_ns() - released_ns;
 
-    let mut measured = Measured {
+    let edges = probes.close().map(|close| Edges {
+        open,
+        close,
+        footing,
+        later: Footing::read(&plan.presence),
+    });
+    Ok(Measured {
+        end: End::Ended(status),
         wall_ns,
-        ..without_window(End::Ended(status))
-    };
-    match probes.close() {
-        Ok(close) => {
-            let (window, found) = survey.judged(&footing, &open, &close);
-            measured.window = Some(window);
-            measured.found = found;
-        }
-        // The command's status and the record are worth more than an early end.
-        Err(error) => measured.found.causes.push(wording::causes(&error)),
-    }
-    Ok(measured)
+        edges: Some(edges),
+    })
 }
 
 /// Waits for the command. What a terminal sends goes to it by itself; TERM and HUP

@@ -1,4 +1,8 @@
 //! What is here: the kernel, its variant, and where each target is.
+//!
+//! What must be known before probes are attached is a [`Plan`]; it is quick to
+//! make, for a command is held meanwhile. The rest is a [`Survey`]: reading all
+//! symbols and types of a kernel takes longer than attaching.
 
 use std::{thread, time::Duration};
 
@@ -10,15 +14,73 @@ use super::{
 };
 use crate::{
     evidence::{Findings, findings},
-    kernel::{Symbols, btrfs_is_there, identity, is_in_btf, variant},
+    kernel::{Probes, Symbols, btrfs_is_there, btrfs_presence, identity, is_in_btf, variant},
     model::{Identity, Need, Presence, Snapshot, Target, Variant, Window},
+    wording::causes,
 };
 
 /// What to do where btrfs is a module and not loaded.
 const NOT_LOADED: &str =
     "btrfs is not loaded; run 'modprobe btrfs' first, or use --wait-for-module";
 
-/// What was found before anything is attached.
+/// What is to be attached.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) targets: Vec<Target>,
+    /// In the order of the targets. Of the three it is presumed until they are
+    /// attached; [`Survey::of`] looks each of them up.
+    pub(super) presence: Vec<Presence>,
+}
+
+impl Plan {
+    /// If asked to, waits until btrfs is there. Without btrfs, or without a function
+    /// that `--probe` names, there is nothing to measure.
+    pub(super) fn make(targets: Vec<Target>, wait_for_module: bool) -> anyhow::Result<Self> {
+        while wait_for_module && !btrfs_is_there() {
+            thread::sleep(Duration::from_millis(100));
+        }
+        if !btrfs_is_there() {
+            bail!(NOT_LOADED);
+        }
+        let three = Target::three().len();
+        if targets.len() == three {
+            let presence = vec![btrfs_presence(); three];
+            return Ok(Self { targets, presence });
+        }
+        // A name that a user typed may be wrong in many ways.
+        let presence = places(&targets)?;
+        for (target, presence) in targets.iter().zip(&presence).skip(three) {
+            if *presence == Presence::Absent && target.need == Need::Required {
+                bail!(absence(target, is_in_btf(&target.symbol)));
+            }
+        }
+        Ok(Self { targets, presence })
+    }
+
+    /// Attaches what is here, and notes what is not.
+    pub(super) fn attach(&mut self) -> anyhow::Result<Probes> {
+        let probes = Probes::attach(&available(&self.targets, &self.presence))?;
+        for (presence, attached) in self.presence.iter_mut().zip(probes.attached()) {
+            if !attached {
+                *presence = Presence::Absent;
+            }
+        }
+        Ok(probes)
+    }
+}
+
+/// A closed window as it was read.
+#[derive(Debug)]
+pub(super) struct Edges {
+    pub(super) open: Snapshot,
+    pub(super) close: Snapshot,
+    /// At the opening.
+    pub(super) footing: Footing,
+    /// At the closing.
+    pub(super) later: Footing,
+}
+
+/// What was found of a kernel.
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) identity: Identity,
@@ -26,47 +88,49 @@ pub(super) struct Survey {
     pub(super) targets: Vec<Target>,
     /// In the order of the targets.
     pub(super) presence: Vec<Presence>,
+    /// Why a count would be of something else than its target says.
+    doubts: Vec<Option<String>>,
 }
 
 impl Survey {
-    /// Looks at the running kernel, if asked to after btrfs is there. Without btrfs,
-    /// or without a function that `--probe` names, there is nothing to measure.
-    pub(super) fn take(targets: Vec<Target>, wait_for_module: bool) -> anyhow::Result<Self> {
-        while wait_for_module && !btrfs_is_there() {
-            thread::sleep(Duration::from_millis(100));
-        }
-        let survey = Self::look(targets)?;
-        if !btrfs_is_there() {
-            bail!(NOT_LOADED);
-        }
-        let others = survey
-            .targets
-            .iter()
-            .zip(&survey.presence)
-            .skip(Target::three().len());
-        for (target, presence) in others {
-            if *presence == Presence::Absent && target.need == Need::Required {
-                bail!(absence(target, is_in_btf(&target.symbol)));
-            }
-        }
-        Ok(survey)
-    }
-
     /// Looks at the running kernel as it is.
     pub(super) fn look(targets: Vec<Target>) -> anyhow::Result<Self> {
-        let names: Vec<&str> = targets.iter().map(|t| &*t.symbol).collect();
-        let symbols = Symbols::look_up(&names).context(
-            "cannot read /proc/kallsyms; is /proc mounted, has the kernel CONFIG_KALLSYMS?",
-        )?;
-        let each = targets.iter().map(|t| place(t, &symbols.found(&t.symbol)));
-        let presence = each.collect::<anyhow::Result<Vec<_>>>()?;
-        refuse_twice(&targets, &presence)?;
+        let presence = places(&targets)?;
+        let doubts = targets.iter().map(|_| None).collect();
+        Self::with(targets, presence, doubts)
+    }
+
+    /// Looks at the kernel to which a plan was attached.
+    pub(super) fn of(plan: &Plan) -> anyhow::Result<Self> {
+        let (targets, mut presence) = (plan.targets.clone(), plan.presence.clone());
+        let doubts = match look_up(&targets) {
+            Ok(symbols) => {
+                let both = targets.iter().zip(&mut presence);
+                both.map(|(target, presence)| confirm(target, presence, &symbols))
+                    .collect()
+            }
+            Err(error) => vec![Some(causes(&error)); targets.len()],
+        };
+        Self::with(targets, presence, doubts)
+    }
+
+    fn with(
+        targets: Vec<Target>,
+        presence: Vec<Presence>,
+        doubts: Vec<Option<String>>,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
             identity: identity().context("cannot ask for the kernel's release")?,
             variant: variant(),
-            presence,
             targets,
+            presence,
+            doubts,
         })
+    }
+
+    /// Why a count would be of something else than its target says.
+    pub(super) fn doubts(&self) -> impl Iterator<Item = &String> {
+        self.doubts.iter().flatten()
     }
 
     /// Why the three cannot be there, if they cannot.
@@ -76,21 +140,25 @@ impl Survey {
 
     /// The targets that are here, each in its place.
     pub(super) fn available(&self) -> Vec<Option<&Target>> {
-        let both = self.targets.iter().zip(&self.presence);
-        both.map(|(target, p)| (*p != Presence::Absent).then_some(target))
-            .collect()
+        available(&self.targets, &self.presence)
     }
 
     /// The whole of a closed window, and all that is wrong with it.
-    pub(super) fn judged(
-        &self,
-        footing: &Footing,
-        open: &Snapshot,
-        close: &Snapshot,
-    ) -> (Window, Findings) {
+    pub(super) fn judged(&self, edges: &Edges) -> (Window, Findings) {
+        let Edges {
+            open,
+            close,
+            footing,
+            later,
+        } = edges;
         let mut window = Window::whole(open, close);
-        let later = Footing::read(&self.presence);
-        let mut causes = Footing::judge(footing, &later, &self.presence, &mut window);
+        let mut causes = Footing::judge(footing, later, &self.presence, &mut window);
+        for (doubt, counts) in self.doubts.iter().zip(&mut window.counts) {
+            if doubt.is_some() {
+                *counts = None;
+            }
+        }
+        causes.extend(self.doubts().cloned());
         causes.extend(self.failed_gates(&window));
         let mut found = findings(&self.targets, &window);
         found.causes.splice(0..0, causes);
@@ -113,4 +181,40 @@ impl Survey {
             })
             .collect()
     }
+}
+
+fn look_up(targets: &[Target]) -> anyhow::Result<Symbols> {
+    let names: Vec<&str> = targets.iter().map(|t| &*t.symbol).collect();
+    Symbols::look_up(&names)
+        .context("cannot read /proc/kallsyms; is /proc mounted, has the kernel CONFIG_KALLSYMS?")
+}
+
+/// Puts in where a target is, as far as it is still there; a doubt if its count
+/// cannot be of this function alone.
+fn confirm(target: &Target, presence: &mut Presence, symbols: &Symbols) -> Option<String> {
+    match place(target, &symbols.found(&target.symbol)) {
+        // It was not attached, or went away since: a window's footing says so.
+        Ok(found) => {
+            if *presence != Presence::Absent && found != Presence::Absent {
+                *presence = found;
+            }
+            None
+        }
+        Err(error) => Some(causes(&error)),
+    }
+}
+
+/// Where each target is. An error if one could be counted wrong.
+fn places(targets: &[Target]) -> anyhow::Result<Vec<Presence>> {
+    let symbols = look_up(targets)?;
+    let each = targets.iter().map(|t| place(t, &symbols.found(&t.symbol)));
+    let presence = each.collect::<anyhow::Result<Vec<_>>>()?;
+    refuse_twice(targets, &presence)?;
+    Ok(presence)
+}
+
+fn available<'a>(targets: &'a [Target], presence: &[Presence]) -> Vec<Option<&'a Target>> {
+    let both = targets.iter().zip(presence);
+    both.map(|(target, p)| (*p != Presence::Absent).then_some(target))
+        .collect()
 }

@@ -17,13 +17,12 @@ use super::{
     footing::Footing,
     say::remark,
     signals::{Signals, restore_default},
-    survey::Survey,
+    survey::{Edges, Plan, Survey},
     targets::targets,
     written::interval_record,
 };
 use crate::{
     cli::WatchArgs,
-    kernel::Probes,
     model::{Snapshot, Window},
     view::{Moment, Screen, histogram, size, times_table, totals_table, watch_head, watch_table},
 };
@@ -35,13 +34,13 @@ const ENDING: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
 /// Shows tables on a terminal, or writes them a block (or a JSON document) an
 /// interval.
 pub(super) fn watch(args: &WatchArgs) -> anyhow::Result<ExitCode> {
-    let survey = Survey::take(targets(&args.targets)?, args.wait_for_module)?;
+    let plan = Plan::make(targets(&args.targets)?, args.wait_for_module)?;
     let hist = args.hist.as_ref().map(|name| {
-        let place = survey.targets.iter().position(|t| t.name() == *name);
+        let place = plan.targets.iter().position(|t| t.name() == *name);
         place.with_context(|| format!("--hist {name}: it is no target; add it with --probe {name}"))
     });
     let hist = hist.transpose()?;
-    match event_loop()?.block_on(follow(args, &survey, hist)) {
+    match event_loop()?.block_on(follow(args, plan, hist)) {
         Ok(code) => Ok(code),
         // A reader that went away has seen enough.
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
@@ -52,36 +51,38 @@ pub(super) fn watch(args: &WatchArgs) -> anyhow::Result<ExitCode> {
 /// What a table or a document is made of.
 struct Shown<'a> {
     args: &'a WatchArgs,
-    survey: &'a Survey,
+    survey: Survey,
     hist: Option<usize>,
+    footing: Footing,
     open: Snapshot,
 }
 
-async fn follow(
-    args: &WatchArgs,
-    survey: &Survey,
-    hist: Option<usize>,
-) -> anyhow::Result<ExitCode> {
+async fn follow(args: &WatchArgs, mut plan: Plan, hist: Option<usize>) -> anyhow::Result<ExitCode> {
     let mut endings = Signals::listen(&ENDING).context("cannot listen for signals")?;
     let mut hangups = Signals::listen_unless_ignored(&[libc::SIGHUP])?;
     let mut prompts =
         Signals::listen(&[libc::SIGUSR1, SignalKind::window_change().as_raw_value()])?;
-    let mut probes = Probes::attach(&survey.available())?;
-    let footing = Footing::read(&survey.presence);
+    let mut probes = plan.attach()?;
+    let footing = Footing::read(&plan.presence);
     if let Some(refusal) = footing.refusal() {
         bail!(refusal);
+    }
+    let open = probes.open()?;
+    let begin = Instant::now();
+    let survey = Survey::of(&plan)?;
+    if let Some(doubt) = survey.doubts().next() {
+        bail!("{doubt}");
     }
     let screen = if args.json {
         None
     } else {
         Screen::take().context("cannot draw")?
     };
-    let open = probes.open()?;
-    let begin = Instant::now();
     let shown = Shown {
         args,
         survey,
         hist,
+        footing,
         open,
     };
 
@@ -118,7 +119,7 @@ async fn follow(
     restore_default(&ENDING);
     let close = probes.close()?;
     drop(screen);
-    shown.totals(&footing, &close)
+    shown.totals(close)
 }
 
 impl Shown<'_> {
@@ -131,7 +132,7 @@ impl Shown<'_> {
         let total = Window::whole(&self.open, now);
         let interval = Window::interval(earlier, now);
         if self.args.json {
-            return put(&(interval_record(self.survey, &interval, &total, false) + "\n"));
+            return put(&(interval_record(&self.survey, &interval, &total, false) + "\n"));
         }
         let (width, _) = size();
         let moment = Moment {
@@ -162,9 +163,15 @@ impl Shown<'_> {
         }
     }
 
-    fn totals(&self, footing: &Footing, close: &Snapshot) -> anyhow::Result<ExitCode> {
-        let survey = self.survey;
-        let (total, found) = survey.judged(footing, &self.open, close);
+    fn totals(self, close: Snapshot) -> anyhow::Result<ExitCode> {
+        let survey = &self.survey;
+        let edges = Edges {
+            later: Footing::read(&survey.presence),
+            open: self.open.clone(),
+            close,
+            footing: self.footing.clone(),
+        };
+        let (total, found) = survey.judged(&edges);
         if self.args.json {
             put(&(interval_record(survey, &total, &total, true) + "\n"))?;
         } else {

@@ -1,13 +1,21 @@
-//! What of bpf(2) aya 0.14 has no API for: an fd of a link, the loss counters of
-//! links and programs, maps in maps, and reading a hash in batches.
+//! What of bpf(2) aya 0.14 has no API for: programs that are loaded without the
+//! kernel's BTF, links whose fds are ours, the loss counters of both, maps in maps,
+//! and reading a hash in batches.
 
 use std::{
-    fs, io, mem,
+    error::Error,
+    ffi::CStr,
+    fmt, io, mem,
     os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
 };
 
-use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_link_info, bpf_map_type, bpf_prog_info};
+use aya_obj::generated::{
+    bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_link_info, bpf_map_type, bpf_prog_info,
+    bpf_prog_type,
+};
 use probe_ebpf::{STARTS, Start};
+
+use crate::wording::plain;
 
 /// Marks a counter that the kernel did not write. `BPF_OBJ_GET_INFO_BY_FD` starts
 /// from the caller's structure (`bpf_prog_get_info_by_fd` and
@@ -15,24 +23,90 @@ use probe_ebpf::{STARTS, Start};
 /// that a kernel does not know comes back as it was.
 const UNWRITTEN: u64 = u64::MAX;
 
-/// A second fd of a link that this process holds, found by the link's id in
-/// `/proc/self/fdinfo`: aya does not hand out its own, and
-/// `BPF_LINK_GET_FD_BY_ID` wants `CAP_SYS_ADMIN`.
-pub(super) fn own_link_fd(id: u32) -> io::Result<OwnedFd> {
-    for entry in fs::read_dir("/proc/self/fdinfo")? {
-        let entry = entry?;
-        // The fd of this very listing is closed again when it is read.
-        let info = fs::read_to_string(entry.path()).unwrap_or_default();
-        let mut ids = info.lines().filter_map(|l| l.strip_prefix("link_id:"));
-        if ids.any(|text| text.trim().parse() == Ok(id)) {
-            let name = entry.file_name();
-            let fd = name.to_str().and_then(|name| name.parse().ok());
-            let fd = fd.ok_or(io::ErrorKind::InvalidData)?;
-            // SAFETY: the kernel just listed the fd as the link's, which the caller holds.
-            return unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+/// How much of the verifier's words is kept; it ends with the reason.
+const LOG_BYTES: usize = 1 << 20;
+
+/// Why the kernel does not take a program.
+#[derive(Debug)]
+pub(super) struct LoadError {
+    error: io::Error,
+    /// The last line of what the verifier said.
+    reason: Option<String>,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = plain(&self.error);
+        match &self.reason {
+            Some(reason) => write!(f, "the verifier refuses the program: {error}: {reason}"),
+            None => write!(f, "the kernel does not take the program: {error}"),
         }
     }
-    Err(io::ErrorKind::NotFound.into())
+}
+
+impl Error for LoadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// Has the kernel verify a program for kprobes and kretprobes. The verifier is
+/// asked for its reasons only after it refused.
+pub(super) fn load_kprobe_program(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[bpf_insn],
+) -> Result<OwnedFd, LoadError> {
+    let load = |log: &mut [u8]| -> io::Result<OwnedFd> {
+        let mut attr = zeroed_attr();
+        // SAFETY: the union is all zero, which is valid for each of its members.
+        let program = unsafe { &mut attr.__bindgen_anon_3 };
+        program.prog_type = bpf_prog_type::BPF_PROG_TYPE_KPROBE as u32;
+        program.insns = instructions.as_ptr() as u64;
+        program.insn_cnt = u32::try_from(instructions.len()).expect("a small program");
+        program.license = license.as_ptr() as u64;
+        // The kernel keeps 15 characters and a NUL.
+        let kept = program.prog_name.len() - 1;
+        for (to, from) in program.prog_name[..kept].iter_mut().zip(name.to_bytes()) {
+            *to = from.cast_signed();
+        }
+        if !log.is_empty() {
+            program.log_level = 1;
+            program.log_size = u32::try_from(log.len()).expect("a small buffer");
+            program.log_buf = log.as_mut_ptr() as u64;
+        }
+        let fd = bpf(bpf_cmd::BPF_PROG_LOAD, &mut attr)?;
+        // SAFETY: the kernel just made this fd for us, and nobody else has it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    let error = match load(&mut []) {
+        Ok(program) => return Ok(program),
+        Err(error) => error,
+    };
+    let mut log = vec![0; LOG_BYTES];
+    if let Ok(program) = load(&mut log) {
+        return Ok(program);
+    }
+    let log = CStr::from_bytes_until_nul(&log).unwrap_or_default();
+    let log = log.to_string_lossy();
+    let mut lines = log.lines().map(str::trim);
+    // The last line is a statistic.
+    let reason = lines.rfind(|l| !l.is_empty() && !l.starts_with("processed "));
+    Err(LoadError {
+        error,
+        reason: reason.map(str::to_owned),
+    })
+}
+
+/// Lets a program run at each hit of a perf event, as long as the link is open.
+pub(super) fn link_to_event(program: BorrowedFd<'_>, event: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut attr = zeroed_attr();
+    attr.link_create.__bindgen_anon_1.prog_fd = program.as_raw_fd().cast_unsigned();
+    attr.link_create.__bindgen_anon_2.target_fd = event.as_raw_fd().cast_unsigned();
+    attr.link_create.attach_type = bpf_attach_type::BPF_PERF_EVENT as u32;
+    let fd = bpf(bpf_cmd::BPF_LINK_CREATE, &mut attr)?;
+    // SAFETY: the kernel just made this fd for us, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// How often the kprobe or kretprobe behind a perf link was skipped (`missed`,
@@ -94,16 +168,23 @@ pub(super) fn create_array(inner: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd>
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sets element 0 of an array map made by [`create_array`].
-pub(super) fn update_first(map: BorrowedFd<'_>, value: u32) -> io::Result<()> {
+/// Sets element 0 of an array map, whose elements are of the length of `value`.
+pub(super) fn update_first(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
     let key = 0_u32;
     let mut attr = zeroed_attr();
     // SAFETY: the union is all zero, which is valid for each of its members.
     let element = unsafe { &mut attr.__bindgen_anon_2 };
     element.map_fd = map.as_raw_fd().cast_unsigned();
     element.key = (&raw const key) as u64;
-    element.__bindgen_anon_1.value = (&raw const value) as u64;
+    element.__bindgen_anon_1.value = value.as_ptr() as u64;
     bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attr).map(drop)
+}
+
+/// Makes a map constant for user space, and so for the verifier.
+pub(super) fn freeze(map: BorrowedFd<'_>) -> io::Result<()> {
+    let mut attr = zeroed_attr();
+    attr.__bindgen_anon_2.map_fd = map.as_raw_fd().cast_unsigned();
+    bpf(bpf_cmd::BPF_MAP_FREEZE, &mut attr).map(drop)
 }
 
 /// All calls under way that a hash of starts holds, in one call of the kernel (bucket by bucket:

@@ -2,13 +2,8 @@
 
 use std::{error::Error, fmt, io};
 
-use aya::{EbpfError, programs::ProgramError};
-
 use super::{is_blacklisted, lockdown, missing_capabilities, perf_event_paranoid};
-use crate::{
-    model::Target,
-    wording::{causes, plain},
-};
+use crate::{model::Target, wording::causes};
 
 /// Why a probe could not be had.
 #[derive(Debug)]
@@ -66,50 +61,35 @@ impl AttachError {
         Self::BadObject(format!("it lacks {name}"))
     }
 
-    /// The object could not be read, or its maps not be made.
-    pub(super) fn of_object(target: &Target, error: EbpfError) -> Self {
-        match error {
-            EbpfError::ParseError(_) | EbpfError::RelocationError(_) => {
-                Self::BadObject(one_line(&error.into()))
-            }
-            error => Self::of(target, &error.into()),
+    /// The object could not be read.
+    pub(super) fn damaged(error: &anyhow::Error) -> Self {
+        Self::BadObject(one_line(error))
+    }
+
+    /// The kernel does not take the probe, and it is known why.
+    pub(super) fn refused(target: &Target, why: &impl fmt::Display) -> Self {
+        Self::Refused {
+            name: target.name(),
+            why: why.to_string(),
         }
     }
 
     /// A program could not be loaded or attached.
     pub(super) fn of(target: &Target, source: &anyhow::Error) -> Self {
-        let denied = source.chain().any(|cause| {
-            let error = cause.downcast_ref::<io::Error>();
-            error.is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
-        });
-        if denied {
+        let mut errors = source.chain().filter_map(|e| e.downcast_ref::<io::Error>());
+        let error = errors.next();
+        if error.is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied) {
             return Self::Denied(one_line(source));
         }
-        let why = match source.downcast_ref::<ProgramError>() {
-            _ if is_blacklisted(&target.symbol) => {
-                "it is on this kernel's kprobe blacklist; probe one of its callers".to_owned()
-            }
-            Some(ProgramError::LoadError {
-                io_error,
-                verifier_log,
-            }) => {
-                let log = verifier_log.to_string();
-                let last = log.lines().rfind(|line| !line.trim().is_empty());
-                format!(
-                    "the verifier refuses the program: {}: {}",
-                    plain(io_error),
-                    last.unwrap_or("it does not say why")
-                )
-            }
-            Some(ProgramError::KProbeError(_)) => {
-                "this kernel has none; one with CONFIG_KPROBE_EVENTS is needed".to_owned()
-            }
-            _ => one_line(source),
-        };
-        Self::Refused {
-            name: target.name(),
-            why,
+        if is_blacklisted(&target.symbol) {
+            let why = "it is on this kernel's kprobe blacklist; probe one of its callers";
+            return Self::refused(target, &why);
         }
+        if error.and_then(io::Error::raw_os_error) == Some(libc::EADDRNOTAVAIL) {
+            let why = "there are several functions of this name; write MODULE:SYMBOL";
+            return Self::refused(target, &why);
+        }
+        Self::refused(target, &one_line(source))
     }
 }
 

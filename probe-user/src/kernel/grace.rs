@@ -29,6 +29,6 @@ impl Grace {
 
     /// Returns when all programs that ran at the call have ended.
     pub(super) fn wait(&self) -> io::Result<()> {
-        bpf::update_first(self.outer.as_fd(), self.inner.as_raw_fd().cast_unsigned())
+        bpf::update_first(self.outer.as_fd(), &self.inner.as_raw_fd().to_ne_bytes())
     }
 }

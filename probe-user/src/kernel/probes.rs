@@ -5,9 +5,10 @@
 use probe_ebpf::Tally;
 
 use super::{
-    attach::{Attached, Loader},
+    attach::{Attached, attach},
     error::AttachError,
     grace::Grace,
+    load::Loader,
     monotonic_ns,
 };
 use crate::{
@@ -20,7 +21,6 @@ const CLOSING_READS: u32 = 1000;
 
 /// The attached probes. Dropping them detaches everything: nothing is pinned, so
 /// that the kernel cleans up even after a kill.
-#[derive(Debug)]
 pub(crate) struct Probes {
     /// In the order of the targets; `None` for one that was not asked for.
     attached: Vec<Option<Attached>>,
@@ -30,9 +30,10 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    /// Attaches to each target that is `Some`. No window is open yet.
+    /// Attaches to each target that is `Some` and that this kernel has. No window is
+    /// open yet.
     pub(crate) fn attach(targets: &[Option<&Target>]) -> Result<Self, AttachError> {
-        let attached = Loader::new()?.attach(targets)?;
+        let attached = attach(&Loader::new()?, targets)?;
         let grace = Grace::new().map_err(|e| AttachError::Denied(plain(&e)))?;
         Ok(Self {
             attached,
@@ -46,15 +47,21 @@ impl Probes {
     pub(crate) fn try_each(
         targets: &[Option<&Target>],
     ) -> Result<Each<Result<Losses, AttachError>>, AttachError> {
-        let mut loader = Loader::new()?;
-        let mut one = |target: &Target| -> Result<Losses, AttachError> {
-            let attached = loader.attach(&[Some(target)])?;
+        let loader = Loader::new()?;
+        let one = |target: &Target| -> Result<Losses, AttachError> {
+            let attached = attach(&loader, &[Some(target)])?;
             let losses = attached.iter().flatten().map(Attached::losses).next();
-            let losses = losses.expect("it was asked for");
-            losses.map_err(|error| AttachError::of(target, &error))
+            match losses {
+                Some(losses) => losses.map_err(|error| AttachError::of(target, &error)),
+                None => Err(AttachError::refused(target, &"it went away")),
+            }
         };
-        let each = targets.iter().map(|target| target.map(&mut one));
-        Ok(each.collect())
+        Ok(targets.iter().map(|target| target.map(one)).collect())
+    }
+
+    /// Which targets are attached.
+    pub(crate) fn attached(&self) -> impl Iterator<Item = bool> {
+        self.attached.iter().map(Option::is_some)
     }
 
     /// Opens a window. Losses are read first, so that the stretch in which they are

@@ -35,6 +35,16 @@ pub(crate) fn btrfs_is_there() -> bool {
         .is_ok_and(|list| list.lines().any(|line| line.trim() == "btrfs"))
 }
 
+/// Where btrfs' functions are, if btrfs is there: what is built in has no state of
+/// loading.
+pub(crate) fn btrfs_presence() -> Presence {
+    if fs::exists("/sys/module/btrfs/initstate").unwrap_or(false) {
+        Presence::Module("btrfs".to_owned())
+    } else {
+        Presence::BuiltIn
+    }
+}
+
 /// Whether the kernel refuses kprobes on a function; unknown without debugfs.
 pub(crate) fn is_blacklisted(name: &str) -> bool {
     fs::read_to_string("/sys/kernel/debug/kprobes/blacklist").is_ok_and(|list| {
