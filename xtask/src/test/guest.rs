@@ -78,6 +78,7 @@ fn run_on(
     part.rename(suite.row(&machine.kernel.name));
     let mut spec = VmSpec::new(format!("/t/referee {}", suite.arguments())).in_rootfs();
     spec.smp = suite.smp;
+    spec.icount = suite.icount;
     suite.append.clone_into(&mut spec.append);
     spec.modules = suite.modules.iter().map(|&m| m.to_owned()).collect();
     spec.share = vec![share.to_owned()];

@@ -8,6 +8,8 @@ pub(super) struct Suite {
     /// Whether the kernel may be missing: an image that is not published with the repository.
     pub(super) optional: bool,
     pub(super) smp: u32,
+    /// Whether the guest's clock counts instructions.
+    pub(super) icount: bool,
     /// More of the kernel's command line.
     pub(super) append: &'static str,
     /// Modules that are loaded before the referee starts.
@@ -29,6 +31,8 @@ pub(super) enum Judged {
     Faults,
     /// Beside another cowprobe, nested, and with a CPU that goes away.
     Together,
+    /// Times beside bpftrace's.
+    Latency,
 }
 
 const LOADED: &[&str] = &["btrfs", "brd"];
@@ -97,6 +101,7 @@ impl Suite {
             Judged::Absent => "absent".to_owned(),
             Judged::Faults => "faults".to_owned(),
             Judged::Together => "together".to_owned(),
+            Judged::Latency => "latency".to_owned(),
         }
     }
 
@@ -107,6 +112,7 @@ impl Suite {
             Judged::Absent => "absent functions".to_owned(),
             Judged::Faults => "faults".to_owned(),
             Judged::Together => "together".to_owned(),
+            Judged::Latency => "latency".to_owned(),
         };
         let cpus = if self.smp > 1 {
             format!(", {} CPUs", self.smp)
@@ -123,6 +129,7 @@ impl Suite {
             kernel: on.kernel,
             optional: on.image,
             smp,
+            icount: false,
             append,
             modules: LOADED,
             judged: Judged::Windows { tasks, inhibition },
@@ -136,6 +143,7 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         kernel,
         optional: false,
         smp: 1,
+        icount: false,
         append: "",
         modules,
         judged,
@@ -145,6 +153,10 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         Suite {
             smp: 2,
             ..plain(NEWEST.kernel, LOADED, Judged::Together)
+        },
+        Suite {
+            icount: true,
+            ..plain(NEWEST.kernel, LOADED, Judged::Latency)
         },
         plain("6.12", LOADED, Judged::Absent),
     ];

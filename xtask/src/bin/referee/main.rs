@@ -13,6 +13,8 @@ mod cowprobe;
 mod faults;
 mod filesystem;
 mod kprobe_profile;
+mod latency;
+mod overlay;
 mod preemption;
 mod referees;
 mod report;
@@ -64,6 +66,10 @@ enum Suite {
     Together,
     /// What goes wrong in a user's hands; btrfs must not be loaded yet
     Faults,
+    /// Times that must agree with bpftrace's; the clock must count instructions
+    Latency,
+    /// The loop that tells what a pair of probes costs
+    Umask,
     /// A command whose clones all fail
     FailingClones,
     /// The command that is counted in a window
@@ -91,6 +97,8 @@ fn main() -> ExitCode {
         }
         Suite::Absent => absent::run(&mut report),
         Suite::Together => together::run(&mut report),
+        Suite::Latency => latency::run(&mut report),
+        Suite::Umask => return work(latency::umask()),
         Suite::Faults => faults::run(&mut report),
         Suite::Work { tasks, operations } => {
             return work(windows::work(Load { tasks, operations }));

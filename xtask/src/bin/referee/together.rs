@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{
     cowprobe::{RECORD, cowprobe, missed, record, status},
     filesystem::{self, Load},
+    overlay,
     report::Report,
 };
 
@@ -100,20 +101,21 @@ fn a_cpu_goes_away() -> anyhow::Result<String> {
     Ok("2000 counted on a CPU that is offline when they are read".to_owned())
 }
 
-/// `inode_permission` of a file on overlayfs asks for the permission of the file
-/// below, by calling itself (`ovl_permission`, `fs/overlayfs/inode.c` of Linux 7.2).
 fn nested_calls() -> anyhow::Result<String> {
-    filesystem::sh("modprobe", &["overlay"])?;
-    let script = "mkdir -p /tmp/o && mount -t tmpfs tmpfs /tmp/o && cd /tmp/o && mkdir l u w m && \
-        mkdir -p l/a/b/c && touch l/a/b/c/f && \
-        mount -t overlay -o lowerdir=l,upperdir=u,workdir=w overlay m";
-    filesystem::sh("sh", &["-c", script])?;
-    let command = "i=0; while [ $i -lt 200 ]; do : < /tmp/o/m/a/b/c/f; i=$((i+1)); done";
-    let probe = "inode_permission";
+    overlay::mount()?;
+    let probe = overlay::NESTED;
     let ran = cowprobe(&[
-        "run", "--probe", probe, "-o", RECORD, "--", "sh", "-c", command,
+        "run",
+        "--probe",
+        probe,
+        "-o",
+        RECORD,
+        "--",
+        "sh",
+        "-c",
+        overlay::OPENS,
     ]);
-    filesystem::sh("sh", &["-c", "umount /tmp/o/m && umount /tmp/o"])?;
+    overlay::unmount()?;
     ran?.expect(0)?;
     let record = record()?;
     let target = &record["targets"][3];
