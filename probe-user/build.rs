@@ -9,6 +9,7 @@ use std::{env, ffi::OsString, fs, path::PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use aya_build::{Package, Toolchain};
+use sha2::{Digest as _, Sha256};
 
 const TOOLCHAIN: &str = "COWPROBE_EBPF_TOOLCHAIN";
 const LINKER_DIR: &str = "COWPROBE_BPF_LINKER_DIR";
@@ -29,6 +30,12 @@ fn main() -> anyhow::Result<()> {
         "built without the eBPF toolchain; build it with 'cargo xtask build'"
     };
     println!("cargo:rustc-env=COWPROBE_OBJECT_ABSENT={reason}");
+    let digest = Sha256::digest(fs::read(out.join(OBJECT))?);
+    print!("cargo:rustc-env=COWPROBE_OBJECT_SHA256=");
+    for byte in digest {
+        print!("{byte:02x}");
+    }
+    println!();
     Ok(())
 }
 

@@ -13,11 +13,12 @@ pub mod h2;
 pub const ENTRY_PROGRAM: &str = "cowprobe_entry";
 /// The kretprobe program: one hit a return.
 pub const RETURN_PROGRAM: &str = "cowprobe_return";
-/// The per-CPU array of one [`Tally`].
+/// The array of a [`Tally`] for each possible CPU, by its number. User space makes
+/// it as long as that, and maps it into its memory.
 pub const TALLY_MAP: &str = "TALLY";
 /// The hash of calls under way: from the stack pointer at entry to a [`Start`].
 pub const STARTS_MAP: &str = "STARTS";
-/// The map of one `u64`, the gate: 0 is closed, else it is the epoch of the open
+/// The map of one `u64`, mapped into user space, the gate: 0 is closed, else it is the epoch of the open
 /// window.
 pub const GATE_MAP: &str = ".bss";
 /// The setting, fixed at load time, that holds the target's decoder bits.
@@ -82,7 +83,9 @@ pub struct Extremes {
 /// Each field is written by one program alone. kprobe programs run with
 /// preemption off and one at a time on a CPU (`bpf_prog_active`,
 /// `kernel/trace/bpf_trace.c` of Linux 7.2), so that plain additions are exact.
-#[repr(C)]
+///
+/// No two CPUs write to one cache line.
+#[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Calls by kind; written by the entry program.
@@ -116,8 +119,10 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// The size of a tally in `u64` words.
+    /// How many `u64` words of a tally mean something.
     pub const WORDS: usize = KINDS + 6 + h2::SLOTS + 3 * EPOCHS;
+    /// From one tally to the next in `u64` words.
+    pub const STRIDE: usize = size_of::<Self>() / size_of::<u64>();
 
     /// Reads a tally from the words that the map holds.
     #[must_use]
@@ -208,7 +213,7 @@ mod tests {
     #[test]
     fn words_are_the_fields_in_order() {
         use core::mem::offset_of;
-        assert_eq!(size_of::<Tally>(), Tally::WORDS * size_of::<u64>());
+        assert_eq!(Tally::STRIDE, Tally::WORDS.next_multiple_of(8));
         let tally = numbered();
         for (offset, value) in [
             (offset_of!(Tally, calls), tally.calls[0]),

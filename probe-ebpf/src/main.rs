@@ -16,10 +16,10 @@
 
 use aya_ebpf::{
     Global,
-    bindings::{BPF_ANY, BPF_NOEXIST},
-    helpers::bpf_ktime_get_ns,
+    bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_NOEXIST},
+    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
     macros::{kprobe, kretprobe, map},
-    maps::{HashMap, PerCpuArray},
+    maps::{Array, HashMap},
     programs::{ProbeContext, RetProbeContext},
 };
 use probe_ebpf::{
@@ -29,7 +29,7 @@ use probe_ebpf::{
 };
 
 #[map]
-static TALLY: PerCpuArray<Tally> = PerCpuArray::with_max_entries(1, 0);
+static TALLY: Array<Tally> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// Calls under way, by the stack pointer at entry. It is the call's identity: a
 /// stack belongs to one task (or one interrupt) and a frame on it to one call, so
@@ -54,7 +54,7 @@ static mut GATE: u64 = 0;
 pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
     // SAFETY: an aligned word that user space writes whole; it is read once.
     let epoch = unsafe { (&raw const GATE).read_volatile() };
-    let Some(tally) = TALLY.get_ptr_mut(0) else {
+    let Some(tally) = this_cpus_tally() else {
         return 0;
     };
     // SAFETY: the pointer is this CPU's slot, and this program alone writes the fields below.
@@ -91,7 +91,7 @@ pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
 pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
     // SAFETY: a helper without conditions.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    let Some(tally) = TALLY.get_ptr_mut(0) else {
+    let Some(tally) = this_cpus_tally() else {
         return 0;
     };
     // SAFETY: the pointer is this CPU's slot, and this program alone writes the fields below.
@@ -118,6 +118,11 @@ pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
     // Counted before it is removed: user space relies on it to count what is under way.
     let _ = STARTS.remove(frame);
     0
+}
+
+fn this_cpus_tally() -> Option<*mut Tally> {
+    // SAFETY: a helper without conditions.
+    TALLY.get_ptr_mut(unsafe { bpf_get_smp_processor_id() })
 }
 
 /// The stack pointer at entry, where the return address is.

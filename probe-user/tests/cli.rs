@@ -30,6 +30,28 @@ fn wrong_words_get_one_line_and_exit_2() {
             &["bench", "remap", "--prepare", "--prepared", "."][..],
             "cannot be used with",
         ),
+        (&["watch", "-I", "0"][..], "'0'"),
+        (&["watch", "-I", "-5"][..], "'-5'"),
+        (&["watch", "-I", "NaN"][..], "'NaN'"),
+        (&["watch", "-I", "1e3"][..], "'1e3'"),
+        (
+            &["watch", "-I", "99999999999999999999999"][..],
+            "'99999999999999999999999'",
+        ),
+        (&["watch", "--duration", "0"][..], "'0'"),
+        (&["watch", "--duration", "-1"][..], "'-1'"),
+        (&["watch", "--duration", "NaN"][..], "'NaN'"),
+        (&["watch", "--duration", "inf"][..], "'inf'"),
+        (&["watch", "--duration", "1e300"][..], "'1e300'"),
+        (
+            &["watch", "--json", "--hist", "f"][..],
+            "cannot be used with",
+        ),
+        (
+            &["run", "--probe", "a b", "--", "true"][..],
+            "MODULE:SYMBOL",
+        ),
+        (&["check", "--hook", "uprobe"][..], "'uprobe'"),
         (&["bench", "remap", "/proc"][..], "/proc is not on btrfs"),
         (
             &["bench", "remap", "/no/such/dir"][..],

@@ -1,6 +1,14 @@
 //! Signals that must not end us before the report.
 
-use std::{io, mem, ptr, task::Poll, time::Duration};
+use std::{
+    io, mem, ptr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -48,11 +56,41 @@ impl Signals {
     }
 }
 
-/// From here on these signals do what they do by default: a second one ends us.
-pub(super) fn restore_default(numbers: &[i32]) {
+/// Lets the second of these signals end us at once, even where we are stuck: behind
+/// a reader that has stopped to read no signal is ever looked at. `farewell` is
+/// written to standard output first, if there is room for it.
+pub(super) fn abort_on_second(numbers: &[i32], farewell: &'static str) -> io::Result<()> {
+    let seen = Arc::new(AtomicBool::new(false));
     for &number in numbers {
-        // SAFETY: the default disposition is no code of ours.
-        unsafe { libc::signal(number, libc::SIG_DFL) };
+        let seen = Arc::clone(&seen);
+        let handler = move || {
+            if seen.swap(true, Ordering::Relaxed) {
+                say_if_there_is_room(farewell);
+                // SAFETY: both are async-signal-safe. It is delivered when we return.
+                unsafe {
+                    libc::signal(number, libc::SIG_DFL);
+                    libc::raise(number);
+                }
+            }
+        };
+        // SAFETY: the handler makes async-signal-safe calls only, and allocates nothing.
+        unsafe { signal_hook_registry::register(number, handler)? };
+    }
+    Ok(())
+}
+
+/// For a signal handler.
+fn say_if_there_is_room(text: &str) {
+    let mut out = libc::pollfd {
+        fd: libc::STDOUT_FILENO,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: async-signal-safe calls with pointers to a whole pollfd and to the text.
+    unsafe {
+        if libc::poll(&raw mut out, 1, 0) == 1 {
+            libc::write(out.fd, text.as_ptr().cast(), text.len());
+        }
     }
 }
 

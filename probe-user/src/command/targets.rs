@@ -75,7 +75,10 @@ pub(super) fn place(target: &Target, found: &Found) -> anyhow::Result<Presence> 
         None => places.by_ref().collect(),
     };
     if !found.twins.is_empty() {
-        let twins = found.twins.join(", ");
+        let mut twins = found.twins.clone();
+        twins.sort();
+        twins.dedup();
+        let twins = twins.join(", ");
         bail!(
             "{name} has copies under other names ({twins}), so its count would not be whole; probe each by its own name"
         );
@@ -129,7 +132,9 @@ pub(super) fn absence(target: &Target, in_btf: bool) -> String {
     } else if in_btf {
         format!("{name} was inlined into its callers here; probe one of these")
     } else {
-        format!("this kernel has no function {name}; look for it in /proc/kallsyms")
+        format!(
+            "this kernel has no function {name}, or inlined it into its callers; look for it in /proc/kallsyms"
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cowprobe watch`: live tables until a signal or for a time, then totals.
 
 use std::{
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     process::ExitCode,
     time::Duration,
 };
@@ -16,7 +16,7 @@ use super::{
     GATE_FAILED, event_loop,
     footing::Footing,
     say::remark,
-    signals::{Signals, restore_default},
+    signals::{Signals, abort_on_second},
     survey::{Edges, Plan, Survey},
     targets::targets,
     written::interval_record,
@@ -59,6 +59,12 @@ struct Shown<'a> {
 
 async fn follow(args: &WatchArgs, mut plan: Plan, hist: Option<usize>) -> anyhow::Result<ExitCode> {
     let mut endings = Signals::listen(&ENDING).context("cannot listen for signals")?;
+    let farewell = if screen_is_wanted(args) {
+        Screen::LEAVE
+    } else {
+        ""
+    };
+    abort_on_second(&ENDING, farewell)?;
     let mut hangups = Signals::listen_unless_ignored(&[libc::SIGHUP])?;
     let mut prompts =
         Signals::listen(&[libc::SIGUSR1, SignalKind::window_change().as_raw_value()])?;
@@ -67,17 +73,14 @@ async fn follow(args: &WatchArgs, mut plan: Plan, hist: Option<usize>) -> anyhow
     if let Some(refusal) = footing.refusal() {
         bail!(refusal);
     }
-    let open = probes.open()?;
-    let begin = Instant::now();
     let survey = Survey::of(&plan)?;
     if let Some(doubt) = survey.doubts().next() {
         bail!("{doubt}");
     }
-    let screen = if args.json {
-        None
-    } else {
-        Screen::take().context("cannot draw")?
-    };
+    let open = probes.open()?;
+    let begin = Instant::now();
+    let screen = screen_is_wanted(args).then(Screen::take);
+    let screen = screen.transpose().context("cannot draw")?;
     let shown = Shown {
         args,
         survey,
@@ -116,7 +119,6 @@ async fn follow(args: &WatchArgs, mut plan: Plan, hist: Option<usize>) -> anyhow
         }
         shown.show(screen.as_ref(), &before_last, &now)?;
     }
-    restore_default(&ENDING);
     let close = probes.close()?;
     drop(screen);
     shown.totals(close)
@@ -195,6 +197,11 @@ impl Shown<'_> {
             ExitCode::from(GATE_FAILED)
         })
     }
+}
+
+/// Whether tables are drawn over each other.
+fn screen_is_wanted(args: &WatchArgs) -> bool {
+    !args.json && io::stdout().is_terminal()
 }
 
 /// Writes a whole block at once.

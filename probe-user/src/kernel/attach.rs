@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    sync::atomic::Ordering,
 };
 
 use probe_ebpf::Tally;
@@ -16,6 +17,7 @@ use super::{
 use crate::model::{Losses, Target};
 
 /// One target's copy of the object, attached.
+#[derive(Debug)]
 pub(super) struct Attached {
     /// The links. Nothing else holds them: dropped, the probes are gone.
     entry: OwnedFd,
@@ -25,15 +27,17 @@ pub(super) struct Attached {
 
 impl Attached {
     /// The tally summed over all possible CPUs, offline ones included.
-    pub(super) fn tally(&self) -> anyhow::Result<Tally> {
+    pub(super) fn tally(&self) -> Tally {
         let mut sum = Tally::default();
-        for cpu in self.copy.tally.get(&0, 0)?.iter() {
-            sum.merge(&Tally::from_words(*cpu));
+        for cpu in self.copy.tallies.words().chunks_exact(Tally::STRIDE) {
+            let word = |i: usize| cpu[i].load(Ordering::Relaxed);
+            sum.merge(&Tally::from_words(std::array::from_fn(word)));
         }
-        Ok(sum)
+        sum
     }
 
-    /// How many calls of a window are under way.
+    /// How many calls of a window are under way: counted, which costs hits while the
+    /// gate is open.
     pub(super) fn in_flight(&self, epoch: u64) -> anyhow::Result<u64> {
         let starts = bpf::starts(self.copy.starts.fd().as_fd())?;
         let of_window = starts.iter().filter(|start| start.epoch == epoch);
@@ -60,8 +64,8 @@ impl Attached {
     }
 
     /// Opens the gate for a window, or closes it with epoch 0.
-    pub(super) fn set_gate(&mut self, epoch: u64) -> anyhow::Result<()> {
-        Ok(self.copy.gate.set(0, epoch, 0)?)
+    pub(super) fn set_gate(&self, epoch: u64) {
+        self.copy.gate.words()[0].store(epoch, Ordering::Relaxed);
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::{error::Error, fmt, io};
 
-use super::{is_blacklisted, lockdown, missing_capabilities, perf_event_paranoid};
+use super::{
+    is_blacklisted, lockdown, missing_capabilities, object::NoObject, perf_event_paranoid,
+};
 use crate::{model::Target, wording::causes};
 
 /// Why a probe could not be had.
@@ -54,6 +56,15 @@ impl fmt::Display for AttachError {
 }
 
 impl Error for AttachError {}
+
+impl From<NoObject> for AttachError {
+    fn from(error: NoObject) -> Self {
+        match error {
+            NoObject::Absent(reason) => Self::NoObject(reason),
+            NoObject::Damaged => Self::BadObject("it is not what was built".to_owned()),
+        }
+    }
+}
 
 impl AttachError {
     /// The object lacks a program or a map.

@@ -10,23 +10,23 @@ use std::{
     os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
 };
 
-use aya::maps::{Array, Map, MapData, MapError, PerCpuArray};
-use aya_obj::{EbpfSectionKind, Object};
+use aya::maps::MapData;
+use aya_obj::{EbpfSectionKind, Object, generated::BPF_F_MMAPABLE};
 use probe_ebpf::{
     DECODER_GLOBAL, ENTRY_PROGRAM, GATE_MAP, RETURN_PROGRAM, STARTS_MAP, TALLY_MAP, Tally,
 };
 
-use super::{bpf, error::AttachError, object};
-use crate::model::Target;
-
-/// A tally as its map holds it.
-pub(super) type TallyMap = PerCpuArray<MapData, [u64; Tally::WORDS]>;
+use super::{bpf, error::AttachError, object, shared::Shared, system::possible_cpus};
+use crate::{model::Target, wording::plain};
 
 /// One target's copy of the object, in the kernel and not attached.
+#[derive(Debug)]
 pub(super) struct Copy {
-    pub(super) tally: TallyMap,
+    /// A tally for each possible CPU.
+    pub(super) tallies: Shared,
+    /// One word.
+    pub(super) gate: Shared,
     pub(super) starts: MapData,
-    pub(super) gate: Array<MapData, u64>,
     pub(super) entry: OwnedFd,
     pub(super) ret: OwnedFd,
 }
@@ -35,18 +35,25 @@ pub(super) struct Copy {
 #[derive(Debug)]
 pub(super) struct Loader {
     object: Object,
+    /// How many CPUs the kernel can have, those that are not there included.
+    cpus: u32,
 }
 
 impl Loader {
     pub(super) fn new() -> Result<Self, AttachError> {
-        Self::of(object::bytes().map_err(AttachError::NoObject)?)
+        let cpus = possible_cpus().map_err(|e| AttachError::Denied(plain(&e)))?;
+        Self::of(object::bytes()?, cpus)
     }
 
-    fn of(bytes: &[u8]) -> Result<Self, AttachError> {
-        let object = Object::parse(bytes).map_err(|e| AttachError::damaged(&e.into()))?;
+    fn of(bytes: &[u8], cpus: u32) -> Result<Self, AttachError> {
+        let mut object = Object::parse(bytes).map_err(|e| AttachError::damaged(&e.into()))?;
         for name in [TALLY_MAP, STARTS_MAP, GATE_MAP] {
-            if !object.maps.contains_key(name) {
-                return Err(AttachError::lacks(name));
+            let map = object.maps.get_mut(name);
+            let map = map.ok_or_else(|| AttachError::lacks(name))?;
+            match (name, map) {
+                (TALLY_MAP, map) => map.set_max_entries(cpus),
+                (GATE_MAP, aya_obj::Map::Legacy(gate)) => gate.def.map_flags |= BPF_F_MMAPABLE,
+                _ => {}
             }
         }
         for name in [ENTRY_PROGRAM, RETURN_PROGRAM] {
@@ -54,7 +61,7 @@ impl Loader {
                 return Err(AttachError::lacks(name));
             }
         }
-        Ok(Self { object })
+        Ok(Self { object, cpus })
     }
 
     /// Makes the maps of one copy, and has the kernel verify its programs.
@@ -73,14 +80,14 @@ impl Loader {
         relocate(&mut object, &maps).map_err(|e| AttachError::damaged(&e))?;
         let program = |name| load_program(&object, name).map_err(|e| failed(e.into()));
         let (ret, entry) = (program(RETURN_PROGRAM)?, program(ENTRY_PROGRAM)?);
-        let mut take = |name| maps.remove(name).expect("looked for at the start");
-        let typed = |map| Map::from_map_data(map).map_err(|e| failed(e.into()));
-        let (tally, gate) = (typed(take(TALLY_MAP))?, typed(take(GATE_MAP))?);
-        let other_type = |e: MapError| AttachError::damaged(&e.into());
+        let share = |name: &str, words| {
+            let map = maps[name].fd().as_fd();
+            Shared::new(map, words).map_err(|e| failed(e.into()))
+        };
         Ok(Copy {
-            tally: tally.try_into().map_err(other_type)?,
-            starts: take(STARTS_MAP),
-            gate: gate.try_into().map_err(other_type)?,
+            tallies: share(TALLY_MAP, self.cpus as usize * Tally::STRIDE)?,
+            gate: share(GATE_MAP, 1)?,
+            starts: maps.remove(STARTS_MAP).expect("looked for at the start"),
             entry,
             ret,
         })
@@ -129,18 +136,45 @@ fn load_program(object: &Object, name: &str) -> Result<OwnedFd, bpf::LoadError> 
 mod tests {
     use super::*;
 
+    fn refused(object: &[u8]) -> String {
+        let error = Loader::of(object, 1).expect_err("damaged");
+        let text = error.to_string();
+        assert!(
+            text.starts_with("the BPF object in this program is damaged"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    }
+
     #[test]
     fn a_damaged_object_is_refused_in_one_line() {
         let whole = object::bytes().unwrap_or_default();
         let half = &whole[..whole.len() / 2];
         for object in [&b"\x7fELF"[..], b"no object at all", half, b""] {
-            let error = Loader::of(object).expect_err("damaged");
-            let text = error.to_string();
-            assert!(
-                text.starts_with("the BPF object in this program is damaged"),
-                "{text}"
-            );
-            assert_eq!(text.lines().count(), 1, "{text}");
+            refused(object);
         }
+    }
+
+    /// As `strip` leaves it: without its symbols nothing in it has a name.
+    #[test]
+    fn a_stripped_object_is_refused() {
+        const SYMTAB: u32 = 2;
+        let Ok(whole) = object::bytes() else {
+            return println!("not covered: this build has no object");
+        };
+        let mut stripped = whole.to_vec();
+        let word = |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().expect("8 bytes"));
+        let half = |at: usize| u16::from_le_bytes(whole[at..at + 2].try_into().expect("2 bytes"));
+        // e_shoff, e_shentsize and e_shnum of an ELF64 header; sh_type of a section's.
+        let headers = usize::try_from(word(0x28)).expect("small");
+        for section in 0..usize::from(half(0x3c)) {
+            let kind = headers + section * usize::from(half(0x3a)) + 4;
+            if stripped[kind..kind + 4] == SYMTAB.to_le_bytes() {
+                stripped[kind..kind + 4].fill(0);
+            }
+        }
+        assert_ne!(stripped, whole);
+        refused(&stripped);
     }
 }

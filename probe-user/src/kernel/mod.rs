@@ -11,6 +11,7 @@ mod object;
 mod perf;
 mod probes;
 mod rights;
+mod shared;
 mod symbols;
 mod system;
 mod variant;

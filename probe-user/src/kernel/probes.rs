@@ -21,12 +21,15 @@ const CLOSING_READS: u32 = 1000;
 
 /// The attached probes. Dropping them detaches everything: nothing is pinned, so
 /// that the kernel cleans up even after a kill.
+#[derive(Debug)]
 pub(crate) struct Probes {
     /// In the order of the targets; `None` for one that was not asked for.
     attached: Vec<Option<Attached>>,
     grace: Grace,
     /// Of the open window, or of the last one.
     epoch: u64,
+    /// As it was opened.
+    opened: Each<Tally>,
 }
 
 impl Probes {
@@ -39,6 +42,7 @@ impl Probes {
             attached,
             grace,
             epoch: 0,
+            opened: Vec::new(),
         })
     }
 
@@ -69,33 +73,34 @@ impl Probes {
     /// gate opens.
     pub(crate) fn open(&mut self) -> anyhow::Result<Snapshot> {
         self.epoch += 1;
-        let losses = self.each(Attached::losses)?;
-        let tallies = self.each(Attached::tally)?;
-        let in_flight = self.each(|_| Ok(0))?;
+        let losses = self.losses()?;
+        self.opened = self.tallies();
         let at_ns = monotonic_ns();
-        self.set_gates(self.epoch)?;
+        self.set_gates(self.epoch);
+        let tallies = self.opened.clone();
+        let in_flight = self.under_way(&tallies);
         Ok(self.put_together(at_ns, tallies, in_flight, losses))
     }
 
     /// A reading in the midst of a window. Calls go on while it is made, so its
-    /// numbers are of slightly different instants.
+    /// numbers are of slightly different instants; it costs no hit.
     pub(crate) fn snapshot(&self) -> anyhow::Result<Snapshot> {
         let at_ns = monotonic_ns();
-        let tallies = self.each(Attached::tally)?;
-        let in_flight = self.each(|a| a.in_flight(self.epoch))?;
-        let losses = self.each(Attached::losses)?;
+        let tallies = self.tallies();
+        let in_flight = self.under_way(&tallies);
+        let losses = self.losses()?;
         Ok(self.put_together(at_ns, tallies, in_flight, losses))
     }
 
     /// Closes the window: no call is counted that enters after this, and each one
     /// that was is either returned or in flight in the snapshot.
     pub(crate) fn close(&mut self) -> anyhow::Result<Snapshot> {
-        self.set_gates(0)?;
+        self.set_gates(0);
         let at_ns = monotonic_ns();
         // A program that saw the gate open has counted its call when this returns.
         self.grace.wait()?;
         let (tallies, in_flight) = self.settled()?;
-        let losses = self.each(Attached::losses)?;
+        let losses = self.losses()?;
         Ok(self.put_together(at_ns, tallies, in_flight, losses))
     }
 
@@ -104,11 +109,13 @@ impl Probes {
     /// counted before the first have removed their starts after a grace period, and
     /// none after the second has: what is left then is what has not returned.
     fn settled(&self) -> anyhow::Result<(Each<Tally>, Each<u64>)> {
-        let mut before = self.each(Attached::tally)?;
+        let mut before = self.tallies();
         for _ in 1..CLOSING_READS {
             self.grace.wait()?;
-            let in_flight = self.each(|a| a.in_flight(self.epoch))?;
-            let after = self.each(Attached::tally)?;
+            let each = self.attached.iter().map(Option::as_ref);
+            let in_flight = each.map(|a| a.map(|a| a.in_flight(self.epoch)).transpose());
+            let in_flight = in_flight.collect::<anyhow::Result<_>>()?;
+            let after = self.tallies();
             if after == before {
                 return Ok((after, in_flight));
             }
@@ -117,14 +124,35 @@ impl Probes {
         anyhow::bail!("calls kept returning while the window was closed; run it again")
     }
 
-    fn set_gates(&mut self, epoch: u64) -> anyhow::Result<()> {
-        let mut attached = self.attached.iter_mut().flatten();
-        attached.try_for_each(|a| a.set_gate(epoch))
+    /// Calls in flight as far as they follow from the tallies, of a moment at which
+    /// counting them would cost hits.
+    fn under_way(&self, tallies: &Each<Tally>) -> Each<u64> {
+        let done = |t: &Tally| t.returns + t.unstored + t.abandoned;
+        let since = |before: &Tally, now: &Tally| {
+            let calls = now.total_calls() - before.total_calls();
+            calls.saturating_sub(done(now) - done(before))
+        };
+        let both = self.opened.iter().zip(tallies);
+        both.map(|(before, now)| Some(since(before.as_ref()?, now.as_ref()?)))
+            .collect()
     }
 
-    fn each<T>(&self, read: impl Fn(&Attached) -> anyhow::Result<T>) -> anyhow::Result<Each<T>> {
+    fn set_gates(&self, epoch: u64) {
+        self.attached
+            .iter()
+            .flatten()
+            .for_each(|a| a.set_gate(epoch));
+    }
+
+    fn tallies(&self) -> Each<Tally> {
         let each = self.attached.iter();
-        each.map(|a| a.as_ref().map(&read).transpose()).collect()
+        each.map(|a| a.as_ref().map(Attached::tally)).collect()
+    }
+
+    fn losses(&self) -> anyhow::Result<Each<Losses>> {
+        let each = self.attached.iter();
+        each.map(|a| a.as_ref().map(Attached::losses).transpose())
+            .collect()
     }
 
     fn put_together(

@@ -50,6 +50,22 @@ pub(crate) fn kprobes_armed() -> Result<bool, String> {
     Ok(known)
 }
 
+/// One more than the highest number that a CPU of this kernel can have.
+pub(crate) fn possible_cpus() -> io::Result<u32> {
+    let list = fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    highest(&list).map(|n| n + 1).ok_or_else(|| {
+        let what = format!("{list:?} is no list of CPUs");
+        io::Error::new(io::ErrorKind::InvalidData, what)
+    })
+}
+
+/// Of a list such as `0-3,8-11` (`Documentation/admin-guide/cputopology.rst`).
+fn highest(list: &str) -> Option<u32> {
+    let ends = list.trim().split([',', '-']);
+    ends.map(|end| end.parse().ok())
+        .try_fold(0, |most, end: Option<u32>| Some(most.max(end?)))
+}
+
 /// `CLOCK_MONOTONIC` in ns, the clock of `bpf_ktime_get_ns`.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut time = libc::timespec {
@@ -71,4 +87,22 @@ fn text(field: &[libc::c_char]) -> String {
 
 fn line(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_may_have_gaps() {
+        for (list, highest_cpu) in [
+            ("0\n", Some(0)),
+            ("0-3\n", Some(3)),
+            ("0-3,8-11\n", Some(11)),
+            ("\n", None),
+            ("all\n", None),
+        ] {
+            assert_eq!(highest(list), highest_cpu, "{list:?}");
+        }
+    }
 }

@@ -22,7 +22,8 @@ pub(crate) struct Losses {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) tally: Tally,
-    /// Calls of this window that have not returned: counted, not derived.
+    /// Calls of this window that have not returned: counted if the window is closed,
+    /// else derived from the tally.
     pub(crate) in_flight: u64,
     pub(crate) losses: Losses,
 }

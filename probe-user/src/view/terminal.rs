@@ -1,6 +1,6 @@
 //! The terminal: its size, and a screen that is drawn over in place.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 
 use terminal_size::{Height, Width, terminal_size_of};
 
@@ -10,14 +10,14 @@ use terminal_size::{Height, Width, terminal_size_of};
 pub(crate) struct Screen;
 
 impl Screen {
-    /// Takes the screen, if standard output is a terminal.
-    pub(crate) fn take() -> io::Result<Option<Self>> {
-        if !io::stdout().is_terminal() {
-            return Ok(None);
-        }
+    /// What leaves the screen; harmless where none was taken.
+    pub(crate) const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+    /// Takes the screen; standard output must be a terminal.
+    pub(crate) fn take() -> io::Result<Self> {
         // The alternate screen, without a cursor.
         write("\x1b[?1049h\x1b[?25l")?;
-        Ok(Some(Self))
+        Ok(Self)
     }
 
     /// Draws over what is there: lines that are too long for the terminal, or one
@@ -39,7 +39,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = write("\x1b[?25h\x1b[?1049l");
+        let _ = write(Self::LEAVE);
     }
 }
 

@@ -24,6 +24,7 @@ const PACKAGES: &[&str] = &[
     "linux-perf",
     "mount",
     "procps",
+    "tmux",
     "trace-cmd",
 ];
 

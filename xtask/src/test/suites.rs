@@ -33,6 +33,10 @@ pub(super) enum Judged {
     Together,
     /// Times beside bpftrace's.
     Latency,
+    /// Tables on a terminal.
+    Terminal,
+    /// A kernel that is locked down.
+    Lockdown,
 }
 
 const LOADED: &[&str] = &["btrfs", "brd"];
@@ -102,6 +106,8 @@ impl Suite {
             Judged::Faults => "faults".to_owned(),
             Judged::Together => "together".to_owned(),
             Judged::Latency => "latency".to_owned(),
+            Judged::Terminal => "terminal".to_owned(),
+            Judged::Lockdown => "lockdown".to_owned(),
         }
     }
 
@@ -113,6 +119,8 @@ impl Suite {
             Judged::Faults => "faults".to_owned(),
             Judged::Together => "together".to_owned(),
             Judged::Latency => "latency".to_owned(),
+            Judged::Terminal => "terminal".to_owned(),
+            Judged::Lockdown => "lockdown".to_owned(),
         };
         let cpus = if self.smp > 1 {
             format!(", {} CPUs", self.smp)
@@ -157,6 +165,11 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         Suite {
             icount: true,
             ..plain(NEWEST.kernel, LOADED, Judged::Latency)
+        },
+        plain(NEWEST.kernel, LOADED, Judged::Terminal),
+        Suite {
+            append: "lockdown=confidentiality",
+            ..plain(NEWEST.kernel, LOADED, Judged::Lockdown)
         },
         plain("6.12", LOADED, Judged::Absent),
     ];

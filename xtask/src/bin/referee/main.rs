@@ -14,10 +14,13 @@ mod faults;
 mod filesystem;
 mod kprobe_profile;
 mod latency;
+mod lockdown;
 mod overlay;
 mod preemption;
 mod referees;
 mod report;
+mod symbols;
+mod terminal;
 mod together;
 mod windows;
 
@@ -66,6 +69,10 @@ enum Suite {
     Together,
     /// What goes wrong in a user's hands; btrfs must not be loaded yet
     Faults,
+    /// What `cowprobe watch` draws on a terminal that is resized
+    Terminal,
+    /// Under lockdown=confidentiality
+    Lockdown,
     /// Times that must agree with bpftrace's; the clock must count instructions
     Latency,
     /// The loop that tells what a pair of probes costs
@@ -97,9 +104,17 @@ fn main() -> ExitCode {
         }
         Suite::Absent => absent::run(&mut report),
         Suite::Together => together::run(&mut report),
+        Suite::Terminal => terminal::run(&mut report),
+        Suite::Lockdown => {
+            lockdown::run(&mut report);
+            Ok(())
+        }
         Suite::Latency => latency::run(&mut report),
         Suite::Umask => return work(latency::umask()),
-        Suite::Faults => faults::run(&mut report),
+        Suite::Faults => {
+            faults::run(&mut report);
+            Ok(())
+        }
         Suite::Work { tasks, operations } => {
             return work(windows::work(Load { tasks, operations }));
         }

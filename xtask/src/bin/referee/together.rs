@@ -1,16 +1,18 @@
 //! Counts that must be exact beside another cowprobe, on nested calls, and when a
 //! CPU goes away in the window. For a guest with two CPUs.
 
-use std::fs;
+use std::{fs, thread, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::{
-    cowprobe::{RECORD, cowprobe, missed, record, status},
+    FUNCTIONS,
+    cowprobe::{RECORD, calls_and_missed, cowprobe, missed, record, status},
     filesystem::{self, Load},
-    overlay,
+    kprobe_profile, overlay,
     report::Report,
+    symbols::traceable_in_btrfs,
 };
 
 /// The record of the inner cowprobe.
@@ -22,6 +24,7 @@ const CHECKS: &[Check] = &[
     ("two at once", two_at_once),
     ("a CPU goes away", a_cpu_goes_away),
     ("nested calls", nested_calls),
+    ("35 targets", all_that_are_possible),
 ];
 
 const LOAD: Load = Load {
@@ -135,4 +138,38 @@ fn nested_calls() -> anyhow::Result<String> {
         );
     }
     Ok(format!("{calls} calls, each met by its own return"))
+}
+
+/// The three and 32 others, beside a kprobe event on each.
+fn all_that_are_possible() -> anyhow::Result<String> {
+    let names = traceable_in_btrfs(32)?;
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    let all = [&FUNCTIONS[..], &names].concat();
+    kprobe_profile::start(&all)?;
+    filesystem::fresh(LOAD)?;
+    let dir = filesystem::directory(0);
+    let mut args = vec!["run", "-o", RECORD];
+    for name in &names {
+        args.extend(["--probe", name]);
+    }
+    // In the end nothing is left that could be at the window's edge.
+    let script = format!("cowprobe bench remap --prepared {dir} && sync && sleep 3");
+    args.extend(["--", "sh", "-c", &script]);
+    thread::sleep(Duration::from_secs(3));
+    let before = kprobe_profile::read(&all)?;
+    let ran = cowprobe(&args)?;
+    let after = kprobe_profile::read(&all)?;
+    let record = record()?;
+    ran.expect(status(&missed(&record)))?;
+    let ours = calls_and_missed(&record, &all)?;
+    let theirs: Vec<u64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+    for ((name, ours), theirs) in all.iter().zip(&ours).zip(&theirs) {
+        ensure!(ours == theirs, "{name}: {ours}, by kprobe_profile {theirs}");
+    }
+    let hit = ours.iter().filter(|n| **n > 0).count();
+    Ok(format!(
+        "{hit} of {} were called, {} times in all",
+        all.len(),
+        ours.iter().sum::<u64>()
+    ))
 }

@@ -1,13 +1,20 @@
 //! What happens to the kernel under the probes, and what it tells of errors.
 
-use std::{fs, os::fd::AsRawFd as _};
+use std::{
+    fs,
+    os::fd::AsRawFd as _,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::{
     super::{
-        cowprobe::{RECORD, cowprobe, record},
+        cowprobe::{RECORD, Ran, cowprobe, record},
         filesystem::{self, Load, MOUNT, sh},
     },
     MARK, nothing_ran,
@@ -56,6 +63,23 @@ pub(super) fn the_module_is_loaded_again() -> anyhow::Result<String> {
     );
     no_counts()?;
     Ok("no counts, exit 1".to_owned())
+}
+
+/// btrfs must not be loaded yet, and is then.
+pub(super) fn the_module_is_waited_for() -> anyhow::Result<String> {
+    let mut command = Command::new("cowprobe");
+    command.args(["run", "--wait-for-module", "--", "touch", MARK]);
+    let child = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    thread::sleep(Duration::from_secs(1));
+    nothing_ran()?;
+    sh("modprobe", &["btrfs"])?;
+    let ran = Ran::from_output(&child.wait_with_output()?);
+    ran.expect(0)?;
+    ensure!(Path::new(MARK).exists(), "the command did not run");
+    Ok("the command ran when btrfs was there".to_owned())
 }
 
 fn no_counts() -> anyhow::Result<()> {

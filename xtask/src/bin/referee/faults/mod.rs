@@ -5,12 +5,14 @@ use std::{fs, path::Path};
 
 use anyhow::ensure;
 
-use super::{attached::Attached, cowprobe::RECORD, filesystem::sh, report::Report};
+use super::{attached::Attached, cowprobe::RECORD, report::Report};
 
 mod command;
 mod input;
 mod kernel;
+mod names;
 mod watch;
+mod without;
 
 pub(crate) use kernel::failing_clones;
 
@@ -28,6 +30,17 @@ const CHECKS: &[Check] = &[
     ("command not executable", input::command_not_executable),
     ("unwritable output", input::unwritable_output),
     ("full disk", input::full_disk),
+    ("unknown function", names::unknown),
+    ("inlined function", names::inlined),
+    ("blacklisted function", names::blacklisted),
+    ("function with copies", names::with_twins),
+    ("several functions of a name", names::of_several),
+    ("33 probes", names::too_many),
+    ("without CAP_BPF", without::cap_bpf),
+    ("without CAP_PERFMON", without::cap_perfmon),
+    ("with kptr_restrict=2", without::pointers),
+    ("without tracefs", without::tracefs),
+    ("without BTF", without::btf),
     ("the command fails", command::the_command_fails),
     ("the command is killed", command::the_command_is_killed),
     (
@@ -56,6 +69,7 @@ const CHECKS: &[Check] = &[
     ("watch: full disk", watch::a_full_disk_is_said),
     ("watch: JSON", watch::json_is_a_document_a_line),
     ("watch: USR1", watch::a_prompt_prints_now),
+    ("watch: a second signal", watch::a_second_signal_aborts),
     ("failures are errors", kernel::failures_are_errors),
     ("kprobes are off", kernel::kprobes_are_off),
     ("kprobes go off", kernel::kprobes_go_off_in_the_window),
@@ -65,17 +79,19 @@ const CHECKS: &[Check] = &[
     ),
 ];
 
-pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
-    report.plan(1 + CHECKS.len());
+pub(crate) fn run(report: &mut Report) {
+    report.plan(2 + CHECKS.len());
     report.check(
         "btrfs not loaded",
         without_leftovers(input::btrfs_not_loaded),
     );
-    sh("modprobe", &["btrfs"])?;
+    report.check(
+        "wait for the module",
+        without_leftovers(kernel::the_module_is_waited_for),
+    );
     for (name, check) in CHECKS {
         report.check(name, without_leftovers(*check));
     }
-    Ok(())
 }
 
 /// Runs a check and compares what is attached, and what lies about, before and

@@ -1,9 +1,12 @@
 //! `cowprobe watch` as a user ends it, and as a pipe or a disk does.
 
 use std::{
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
     io::{BufRead as _, BufReader},
+    os::unix::process::ExitStatusExt as _,
     process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context as _, ensure};
@@ -41,7 +44,7 @@ pub(super) fn a_script_ends_it() -> anyhow::Result<String> {
     let script = "cowprobe watch -I 100 > /tmp/watch.out & sleep 3; kill -INT $!; wait $!";
     let ran = Ran::from_output(&Command::new("sh").args(["-c", script]).output()?);
     ran.expect(0)?;
-    let out = std::fs::read_to_string("/tmp/watch.out")?;
+    let out = fs::read_to_string("/tmp/watch.out")?;
     ensure!(out.contains("  dedupe "), "{out}");
     Ok("INT ends it in the background as well".to_owned())
 }
@@ -102,12 +105,12 @@ pub(super) fn a_prompt_prints_now() -> anyhow::Result<String> {
     let mut out = BufReader::new(child.stdout.take().context("no pipe")?);
     // Until its handler is there USR1 would end it.
     let caught = || -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let hex = status.lines().find_map(|l| l.strip_prefix("SigCgt:"))?;
         u64::from_str_radix(hex.trim(), 16).ok()
     };
     while caught().is_some_and(|bits| bits >> 9 & 1 == 0) {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     sh("kill", &["-USR1", &pid])?;
     let mut line = String::new();
@@ -118,4 +121,30 @@ pub(super) fn a_prompt_prints_now() -> anyhow::Result<String> {
     drop(out);
     child.wait()?;
     Ok("a document before the interval's end".to_owned())
+}
+
+/// A reader that has stopped to read keeps us from everything but our end.
+pub(super) fn a_second_signal_aborts() -> anyhow::Result<String> {
+    let mut command = Command::new("cowprobe");
+    command.args(["watch", "-I", "10"]).stdout(Stdio::piped());
+    let mut child = command.spawn()?;
+    let pid = child.id().to_string();
+    // It sleeps in a write to the full pipe.
+    let stuck =
+        || fs::read_to_string(format!("/proc/{pid}/wchan")).is_ok_and(|w| w.contains("pipe_write"));
+    for _ in 0..600 {
+        if stuck() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    ensure!(stuck(), "the pipe does not fill");
+    for signal in ["-INT", "-TERM"] {
+        ensure!(child.try_wait()?.is_none(), "it ended by itself");
+        sh("kill", &[signal, &pid])?;
+        thread::sleep(Duration::from_millis(200));
+    }
+    let status = child.wait()?;
+    ensure!(status.signal() == Some(15), "{status}");
+    Ok("behind a full pipe, INT and then TERM".to_owned())
 }

@@ -1,0 +1,69 @@
+//! Functions that `--probe` cannot have: one line that says why, and nothing runs.
+
+use std::fs;
+
+use anyhow::Context as _;
+
+use super::{
+    super::{cowprobe::cowprobe, symbols::functions},
+    MARK, nothing_ran,
+};
+
+/// Asks for these functions and wants to be refused with these words.
+fn refused(functions: &[&str], words: &[&str]) -> anyhow::Result<String> {
+    let mut args = vec!["run"];
+    for function in functions {
+        args.extend(["--probe", function]);
+    }
+    args.extend(["--", "touch", MARK]);
+    let ran = cowprobe(&args)?;
+    ran.expect(2)?;
+    ran.expect_line(words)?;
+    nothing_ran()?;
+    Ok(ran.stderr)
+}
+
+pub(super) fn unknown() -> anyhow::Result<String> {
+    refused(
+        &["no_such_function"],
+        &["no_such_function", "/proc/kallsyms"],
+    )
+}
+
+/// It is in the sources of every kernel here, and inlined into two callers.
+pub(super) fn inlined() -> anyhow::Result<String> {
+    refused(&["should_cow_block"], &["should_cow_block", "inlined"])
+}
+
+pub(super) fn blacklisted() -> anyhow::Result<String> {
+    let list = fs::read_to_string("/sys/kernel/debug/kprobes/blacklist")?;
+    let symbols = functions()?;
+    let mut names = list.lines().filter_map(|l| l.split_whitespace().nth(1));
+    let name = names.find(|name| symbols.get(*name) == Some(&1));
+    let name = name.context("nothing is blacklisted")?;
+    refused(&[name], &[name, "kprobe blacklist"])
+}
+
+pub(super) fn too_many() -> anyhow::Result<String> {
+    let names: Vec<String> = (0..33).map(|n| format!("f{n}")).collect();
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    refused(&names, &["33 functions", "32 are possible"])
+}
+
+/// A function of which the compiler made copies.
+pub(super) fn with_twins() -> anyhow::Result<String> {
+    let symbols = functions()?;
+    let mut twins = symbols.keys().filter_map(|name| {
+        let (base, rest) = name.split_once(".constprop.")?;
+        (!base.contains('.') && !rest.contains('.')).then_some((base, name))
+    });
+    let (base, twin) = twins.next().context("no function has copies")?;
+    refused(&[base], &[base, twin, "would not be whole"])
+}
+
+pub(super) fn of_several() -> anyhow::Result<String> {
+    let symbols = functions()?;
+    let mut several = symbols.iter().filter(|(_, count)| **count > 1);
+    let (name, _) = several.next().context("no two functions have one name")?;
+    refused(&[name], &[name])
+}
