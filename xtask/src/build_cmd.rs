@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
+use tempfile::TempDir;
 
 use crate::cache;
 use crate::process;
@@ -81,7 +82,7 @@ fn for_guest(binary: &Path) -> Result<PathBuf> {
 }
 
 /// Builds what judges cowprobe inside a guest.
-pub(crate) fn referee() -> Result<PathBuf> {
+fn referee() -> Result<PathBuf> {
     let (mut cargo, mut built) = prepare("release", &[REFEREE])?;
     let step = Step::start("build the referee");
     process::run_told(&mut cargo)?;
@@ -95,6 +96,13 @@ fn build(step: &str, binaries: &[Binary]) -> Result<Vec<PathBuf>> {
     process::run_told(&mut cargo)?;
     step.done();
     Ok(built)
+}
+
+/// The referee alone in a directory, for a guest to share.
+pub(crate) fn referee_alone() -> Result<TempDir> {
+    let share = tempfile::tempdir().context("failed to make a directory for the referee")?;
+    fs::copy(referee()?, share.path().join("referee")).context("failed to copy the referee")?;
+    Ok(share)
 }
 
 /// A package and its binary.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod build_cmd;
 mod cache;
 mod demo;
@@ -32,6 +33,9 @@ enum Task {
     Vm(vm::Args),
     /// From nothing to a table of the three functions, counted on the newest kernel
     Demo(demo::Args),
+    /// Measure in a guest
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Check form, lints, unit tests, and cowprobe in guests beside two referees
     Test(test::Args),
 }
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
         Task::Build(args) => build_cmd::run(&args),
         Task::Vm(args) => vm::run(&args),
         Task::Demo(args) => demo::run(&args),
+        Task::Bench(bench) => bench::run(&bench),
         Task::Test(args) => Ok(test::run(&args)),
     };
     done.unwrap_or_else(|error| {

@@ -59,10 +59,7 @@ pub(super) fn run(suites: &[&Suite], report: &mut Report) {
 /// Builds what a guest runs; the referee is alone in its directory.
 fn programs() -> Result<(Programs, TempDir)> {
     let programs = build_cmd::programs()?;
-    let share = tempfile::tempdir().context("failed to make a directory for the referee")?;
-    fs::copy(build_cmd::referee()?, share.path().join("referee"))
-        .context("failed to copy the referee")?;
-    Ok((programs, share))
+    Ok((programs, build_cmd::referee_alone()?))
 }
 
 fn run_on(

@@ -19,6 +19,7 @@ mod overlay;
 mod preemption;
 mod referees;
 mod report;
+mod startup;
 mod symbols;
 mod terminal;
 mod together;
@@ -75,6 +76,13 @@ enum Suite {
     Lockdown,
     /// Times that must agree with bpftrace's; the clock must count instructions
     Latency,
+    /// Figures of starting and ending, beside bpftrace
+    Startup {
+        #[arg(long)]
+        runs: u32,
+    },
+    /// The command that tells when it runs
+    Stamp,
     /// The loop that tells what a pair of probes costs
     Umask,
     /// A command whose clones all fail
@@ -110,6 +118,8 @@ fn main() -> ExitCode {
             Ok(())
         }
         Suite::Latency => latency::run(&mut report),
+        Suite::Startup { runs } => return work(startup::run(runs)),
+        Suite::Stamp => return work(startup::stamp()),
         Suite::Umask => return work(latency::umask()),
         Suite::Faults => {
             faults::run(&mut report);

@@ -18,7 +18,8 @@ use super::{
 mod times;
 mod yardstick;
 
-use times::{Script, Times, by_bpftrace, by_cowprobe};
+pub(crate) use times::Script;
+use times::{Times, by_bpftrace, by_cowprobe};
 pub(crate) use yardstick::umask;
 use yardstick::{Pairs, pairs};
 

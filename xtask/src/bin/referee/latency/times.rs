@@ -48,7 +48,7 @@ impl Times {
 
 /// How bpftrace finds the start of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Script {
+pub(crate) enum Script {
     /// By task, as everybody writes it.
     Plain,
     /// By task and depth.
@@ -57,7 +57,7 @@ pub(super) enum Script {
 
 impl Script {
     /// Times a function in maps of its own.
-    pub(super) fn of(self, function: &str, place: usize) -> String {
+    pub(crate) fn of(self, function: &str, place: usize) -> String {
         let (down, key, up) = match self {
             Self::Plain => (String::new(), "tid".to_owned(), String::new()),
             Self::Nested => (
