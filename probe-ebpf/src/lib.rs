@@ -63,17 +63,19 @@ pub struct Start {
     pub epoch: u64,
 }
 
-/// The shortest and the longest call of one window. They do not subtract, so each
-/// window has a place of its own: `epoch % EPOCHS`.
+/// What does not subtract, or belongs to a window that may be over. Each window has
+/// a place of its own: `epoch % EPOCHS`. Written by the return program.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extremes {
-    /// Whose they are; 0 for nobody's yet.
+pub struct OfEpoch {
+    /// Whose it is; 0 for nobody's yet.
     pub epoch: u64,
-    /// In ns.
+    /// The shortest call, in ns; `u64::MAX` if none returned in the window.
     pub min_ns: u64,
-    /// In ns.
+    /// The longest call, in ns.
     pub max_ns: u64,
+    /// Calls that returned when the window was over: in flight at its end.
+    pub late: u64,
 }
 
 /// What one CPU saw of one target since its probes were loaded, of calls that
@@ -94,22 +96,23 @@ pub struct Tally {
     /// program. Their returns are [`Self::unmatched`].
     pub unstored: u64,
     /// Of the calls, those whose start was still there when their stack frame was
-    /// used again: their return was missed. Written by the entry program.
+    /// used again in their window: their return was missed. Written by the entry
+    /// program.
     pub abandoned: u64,
-    /// Returns that met their start; written by the return program.
+    /// Returns that met their start in the window of their call; written by the return
+    /// program, as are the fields below.
     pub returns: u64,
     /// Of the returns, those with a negative value. Stays 0 without
     /// [`DECODE_ERRNO`].
     pub errors: u64,
-    /// Returns without a start, whenever they were entered; written by the return
-    /// program.
+    /// Returns without a start, whenever they were entered.
     pub unmatched: u64,
     /// The time between entry and return, summed over the returns, in ns.
     pub sum_ns: u64,
     /// The returns by their time, in the slots of [`h2`].
     pub buckets: [u64; h2::SLOTS],
     /// By window.
-    pub extremes: [Extremes; EPOCHS],
+    pub epochs: [OfEpoch; EPOCHS],
 }
 
 impl Default for Tally {
@@ -120,7 +123,7 @@ impl Default for Tally {
 
 impl Tally {
     /// How many `u64` words of a tally mean something.
-    pub const WORDS: usize = KINDS + 6 + h2::SLOTS + 3 * EPOCHS;
+    pub const WORDS: usize = KINDS + 6 + h2::SLOTS + 4 * EPOCHS;
     /// From one tally to the next in `u64` words.
     pub const STRIDE: usize = size_of::<Self>() / size_of::<u64>();
 
@@ -138,10 +141,11 @@ impl Tally {
             unmatched: next(),
             sum_ns: next(),
             buckets: core::array::from_fn(|_| next()),
-            extremes: core::array::from_fn(|_| Extremes {
+            epochs: core::array::from_fn(|_| OfEpoch {
                 epoch: next(),
                 min_ns: next(),
                 max_ns: next(),
+                late: next(),
             }),
         }
     }
@@ -166,22 +170,18 @@ impl Tally {
         for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets) {
             *mine += theirs;
         }
-        for (mine, theirs) in self.extremes.iter_mut().zip(other.extremes) {
+        for (mine, theirs) in self.epochs.iter_mut().zip(other.epochs) {
             mine.merge(theirs);
         }
     }
 }
 
-impl Extremes {
-    /// Takes in a value of window `epoch`; a new window takes the place over.
+impl OfEpoch {
+    /// Takes in the time of a call of the window that is open; a new one takes the
+    /// place over.
     #[inline]
     pub const fn note(&mut self, epoch: u64, value_ns: u64) {
-        if self.epoch != epoch {
-            self.epoch = epoch;
-            self.min_ns = value_ns;
-            self.max_ns = value_ns;
-            return;
-        }
+        self.take_over(epoch);
         if value_ns < self.min_ns {
             self.min_ns = value_ns;
         }
@@ -190,14 +190,40 @@ impl Extremes {
         }
     }
 
-    /// Takes in those of another CPU: the later window's count, or both if it is
-    /// the same.
+    /// Takes in a call of a window that is over, unless a newer one has the place.
+    #[inline]
+    pub const fn note_late(&mut self, epoch: u64) {
+        if epoch > self.epoch {
+            self.take_over(epoch);
+        }
+        if epoch == self.epoch {
+            self.late += 1;
+        }
+    }
+
+    #[inline]
+    const fn take_over(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.min_ns = u64::MAX;
+            self.max_ns = 0;
+            self.late = 0;
+        }
+    }
+
+    /// Takes in that of another CPU: the later window's counts, or both if it is the
+    /// same.
     const fn merge(&mut self, other: Self) {
         if other.epoch > self.epoch {
             *self = other;
         } else if other.epoch == self.epoch && other.epoch != 0 {
-            self.note(other.epoch, other.min_ns);
-            self.note(other.epoch, other.max_ns);
+            if other.min_ns < self.min_ns {
+                self.min_ns = other.min_ns;
+            }
+            if other.max_ns > self.max_ns {
+                self.max_ns = other.max_ns;
+            }
+            self.late += other.late;
         }
     }
 }
@@ -224,11 +250,11 @@ mod tests {
             (offset_of!(Tally, unmatched), tally.unmatched),
             (offset_of!(Tally, sum_ns), tally.sum_ns),
             (offset_of!(Tally, buckets), tally.buckets[0]),
-            (offset_of!(Tally, extremes), tally.extremes[0].epoch),
+            (offset_of!(Tally, epochs), tally.epochs[0].epoch),
         ] {
             assert_eq!(offset as u64 / 8 + 1, value);
         }
-        assert_eq!(tally.extremes[EPOCHS - 1].max_ns, Tally::WORDS as u64);
+        assert_eq!(tally.epochs[EPOCHS - 1].late, Tally::WORDS as u64);
         assert_eq!(tally.total_calls(), 3);
     }
 
@@ -240,31 +266,57 @@ mod tests {
         assert_eq!(sum.calls, one.calls.map(|n| 2 * n));
         assert_eq!(sum.sum_ns, 2 * one.sum_ns);
         assert_eq!(sum.buckets, one.buckets.map(|n| 2 * n));
-        assert_eq!(sum.extremes, one.extremes);
+        for (sum, one) in sum.epochs.iter().zip(one.epochs) {
+            let late = 2 * one.late;
+            assert_eq!(*sum, OfEpoch { late, ..one });
+        }
+    }
+
+    const fn of(epoch: u64, min_ns: u64, max_ns: u64, late: u64) -> OfEpoch {
+        OfEpoch {
+            epoch,
+            min_ns,
+            max_ns,
+            late,
+        }
     }
 
     #[test]
     fn extremes_are_of_one_window() {
-        let mut a = Extremes::default();
+        let mut a = OfEpoch::default();
         for (epoch, value) in [(1, 9), (1, 5), (1, 7), (5, 8)] {
             a.note(epoch, value);
         }
-        let of = |epoch, min_ns, max_ns| Extremes {
-            epoch,
-            min_ns,
-            max_ns,
-        };
-        assert_eq!(a, of(5, 8, 8));
+        assert_eq!(a, of(5, 8, 8, 0));
         for (other, merged) in [
-            (of(0, 0, 0), of(5, 8, 8)),
-            (of(1, 1, 99), of(5, 8, 8)),
-            (of(5, 3, 9), of(5, 3, 9)),
-            (of(9, 4, 4), of(9, 4, 4)),
+            (of(0, 0, 0, 0), of(5, 8, 8, 0)),
+            (of(1, 1, 99, 7), of(5, 8, 8, 0)),
+            (of(5, 3, 9, 1), of(5, 3, 9, 1)),
+            (of(5, u64::MAX, 0, 2), of(5, 8, 8, 2)),
+            (of(9, 4, 4, 3), of(9, 4, 4, 3)),
         ] {
             let mut sum = a;
             sum.merge(other);
             assert_eq!(sum, merged);
+            let mut sum = other;
+            sum.merge(a);
+            assert_eq!(sum, merged);
         }
+    }
+
+    #[test]
+    fn a_late_return_is_of_its_own_window() {
+        let mut a = OfEpoch::default();
+        a.note(4, 10);
+        a.note_late(4);
+        assert_eq!(a, of(4, 10, 10, 1));
+        a.note_late(8);
+        assert_eq!(a, of(8, u64::MAX, 0, 1));
+        // Too late to be kept.
+        a.note_late(4);
+        assert_eq!(a, of(8, u64::MAX, 0, 1));
+        a.note(12, 3);
+        assert_eq!(a, of(12, 3, 3, 0));
     }
 
     #[test]

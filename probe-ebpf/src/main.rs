@@ -52,8 +52,7 @@ static mut GATE: u64 = 0;
 /// so a return without one is a loss.
 #[kprobe]
 pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
-    // SAFETY: an aligned word that user space writes whole; it is read once.
-    let epoch = unsafe { (&raw const GATE).read_volatile() };
+    let epoch = gate();
     let Some(tally) = this_cpus_tally() else {
         return 0;
     };
@@ -78,19 +77,20 @@ pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
     let mut kept = false;
     if let Some(stale) = STARTS.get_ptr(frame) {
         // SAFETY: the element is of this frame, which no other program uses.
-        let counted = unsafe { (*stale).epoch } != 0;
+        let of_window = epoch != 0 && unsafe { (*stale).epoch } == epoch;
         kept = STARTS.insert(frame, start, u64::from(BPF_ANY)).is_ok();
-        tally.abandoned += u64::from(kept && counted);
+        tally.abandoned += u64::from(kept && of_window);
     }
     tally.unstored += u64::from(!kept && epoch != 0);
     0
 }
 
-/// Counts a return and its time.
+/// Counts a return and its time, if the window of its call is still open.
 #[kretprobe]
 pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
     // SAFETY: a helper without conditions.
     let now_ns = unsafe { bpf_ktime_get_ns() };
+    let gate = gate();
     let Some(tally) = this_cpus_tally() else {
         return 0;
     };
@@ -103,8 +103,13 @@ pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
     };
     // SAFETY: the element lives until it is removed, and only the return of this frame does so.
     let Start { at_ns, epoch } = unsafe { *start };
-    if epoch != 0 {
+    let of_window = &mut tally.epochs[epoch as usize % EPOCHS];
+    if epoch == 0 {
+    } else if epoch != gate {
+        of_window.note_late(epoch);
+    } else {
         let time_ns = now_ns.saturating_sub(at_ns);
+        of_window.note(epoch, time_ns);
         tally.returns += 1;
         if DECODER.load() & DECODE_ERRNO != 0 && ctx.ret::<i64>() < 0 {
             tally.errors += 1;
@@ -113,11 +118,16 @@ pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
         if let Some(bucket) = tally.buckets.get_mut(slot_by(&SLOTS_TABLE, time_ns)) {
             *bucket += 1;
         }
-        tally.extremes[epoch as usize % EPOCHS].note(epoch, time_ns);
     }
     // Counted before it is removed: user space relies on it to count what is under way.
     let _ = STARTS.remove(frame);
     0
+}
+
+/// Each program reads it once: a call, and a return, is of one window.
+fn gate() -> u64 {
+    // SAFETY: an aligned word that user space writes whole.
+    unsafe { (&raw const GATE).read_volatile() }
 }
 
 fn this_cpus_tally() -> Option<*mut Tally> {

@@ -3,8 +3,12 @@
 
 mod bench;
 mod check;
+mod control;
+mod counting;
 mod footing;
 mod held;
+mod measure;
+mod ready;
 mod run;
 mod say;
 mod signals;
@@ -20,7 +24,10 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::cli::{Bench, Command};
+use crate::{
+    cli::{Bench, Command, JudgeArgs},
+    evidence::Gate,
+};
 
 pub(crate) use say::say;
 
@@ -53,6 +60,14 @@ pub(crate) fn usage_error(error: &clap::Error) -> ExitCode {
     let what = what.strip_prefix("error: ").unwrap_or(&what);
     say(format_args!("{what}; see 'cowprobe --help'"));
     ExitCode::from(COULD_NOT_RUN)
+}
+
+/// What the command line lets pass.
+fn gate(args: JudgeArgs) -> Gate {
+    Gate {
+        allow_inexact: args.allow_inexact,
+        strict: args.strict,
+    }
 }
 
 /// One thread is enough: the work is the kernel's.

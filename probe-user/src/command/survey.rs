@@ -9,13 +9,13 @@ use std::{thread, time::Duration};
 use anyhow::{Context as _, bail};
 
 use super::{
-    footing::Footing,
+    counting::Counted,
     targets::{absence, place, refuse_twice},
 };
 use crate::{
-    evidence::{Findings, findings},
+    evidence::{Findings, Gate, findings},
     kernel::{Probes, Symbols, btrfs_is_there, btrfs_presence, identity, is_in_btf, variant},
-    model::{Identity, Need, Presence, Snapshot, Target, Variant, Window},
+    model::{Identity, Need, Presence, Target, Variant, Window},
     wording::causes,
 };
 
@@ -67,17 +67,6 @@ impl Plan {
         }
         Ok(probes)
     }
-}
-
-/// A closed window as it was read.
-#[derive(Debug)]
-pub(super) struct Edges {
-    pub(super) open: Snapshot,
-    pub(super) close: Snapshot,
-    /// At the opening.
-    pub(super) footing: Footing,
-    /// At the closing.
-    pub(super) later: Footing,
 }
 
 /// What was found of a kernel.
@@ -143,27 +132,28 @@ impl Survey {
         available(&self.targets, &self.presence)
     }
 
-    /// The whole of a closed window, and all that is wrong with it.
-    pub(super) fn judged(&self, edges: &Edges) -> (Window, Findings) {
-        let Edges {
-            open,
-            close,
-            footing,
-            later,
-        } = edges;
-        let mut window = Window::whole(open, close);
-        let mut causes = Footing::judge(footing, later, &self.presence, &mut window);
-        for (doubt, counts) in self.doubts.iter().zip(&mut window.counts) {
+    /// What was counted in all windows, and all that is wrong with it.
+    pub(super) fn judged(&self, counted: Counted, gate: Gate) -> (Option<Window>, Findings) {
+        let Counted {
+            total,
+            mut causes,
+            mut warnings,
+            ..
+        } = counted;
+        let Some(mut total) = total else {
+            return (None, Findings { causes, warnings });
+        };
+        for (doubt, counts) in self.doubts.iter().zip(&mut total.counts) {
             if doubt.is_some() {
                 *counts = None;
             }
         }
         causes.extend(self.doubts().cloned());
-        causes.extend(self.failed_gates(&window));
-        let mut found = findings(&self.targets, &window);
-        found.causes.splice(0..0, causes);
-        found.warnings.extend(footing.warning());
-        (window, found)
+        causes.extend(self.failed_gates(&total));
+        let found = findings(&self.targets, &total, gate);
+        causes.extend(found.causes);
+        warnings.splice(0..0, found.warnings);
+        (Some(total), Findings { causes, warnings })
     }
 
     /// The required targets without a count in a window.

@@ -13,11 +13,13 @@ use tokio::{
 };
 
 use super::{
-    GATE_FAILED, event_loop,
-    footing::Footing,
+    GATE_FAILED,
+    counting::{Counted, Counting},
+    event_loop, gate,
+    ready::Ready,
     say::remark,
     signals::{Signals, abort_on_second},
-    survey::{Edges, Plan, Survey},
+    survey::{Plan, Survey},
     targets::targets,
     written::interval_record,
 };
@@ -53,8 +55,6 @@ struct Shown<'a> {
     args: &'a WatchArgs,
     survey: Survey,
     hist: Option<usize>,
-    footing: Footing,
-    open: Snapshot,
 }
 
 async fn follow(args: &WatchArgs, mut plan: Plan, hist: Option<usize>) -> anyhow::Result<ExitCode> {
@@ -68,26 +68,18 @@ async fn follow(args: &WatchArgs, mut plan: Plan, hist: Option<usize>) -> anyhow
     let mut hangups = Signals::listen_unless_ignored(&[libc::SIGHUP])?;
     let mut prompts =
         Signals::listen(&[libc::SIGUSR1, SignalKind::window_change().as_raw_value()])?;
-    let mut probes = plan.attach()?;
-    let footing = Footing::read(&plan.presence);
-    if let Some(refusal) = footing.refusal() {
-        bail!(refusal);
-    }
+    let ready = Ready::from(args.ready_fd)?;
+    let mut counting = Counting::attach(&mut plan)?;
     let survey = Survey::of(&plan)?;
     if let Some(doubt) = survey.doubts().next() {
         bail!("{doubt}");
     }
-    let open = probes.open()?;
+    counting.enable()?;
     let begin = Instant::now();
+    ready.say()?;
     let screen = screen_is_wanted(args).then(Screen::take);
     let screen = screen.transpose().context("cannot draw")?;
-    let shown = Shown {
-        args,
-        survey,
-        hist,
-        footing,
-        open,
-    };
+    let shown = Shown { args, survey, hist };
 
     let period = Duration::from_millis(args.interval);
     let mut ticks = interval_at(begin + period, period);
@@ -96,8 +88,8 @@ async fn follow(args: &WatchArgs, mut plan: Plan, hist: Option<usize>) -> anyhow
         + args
             .duration
             .unwrap_or(Duration::from_secs(u64::from(u32::MAX)));
-    let mut last = shown.open.clone();
-    let mut before_last = last.clone();
+    let mut last = None;
+    let mut before_last = None;
     loop {
         let prompted = tokio::select! {
             biased;
@@ -113,25 +105,29 @@ async fn follow(args: &WatchArgs, mut plan: Plan, hist: Option<usize>) -> anyhow
                 true
             }
         };
-        let now = probes.snapshot()?;
+        let Some((open, now)) = counting.now()? else {
+            bail!("the window is not open");
+        };
         if !prompted {
-            before_last = std::mem::replace(&mut last, now.clone());
+            before_last = last.replace(now.clone());
         }
-        shown.show(screen.as_ref(), &before_last, &now)?;
+        let earlier = before_last.as_ref().unwrap_or(open);
+        shown.show(screen.as_ref(), open, earlier, &now)?;
     }
-    let close = probes.close()?;
+    let counted = counting.end();
     drop(screen);
-    shown.totals(close)
+    shown.totals(counted)
 }
 
 impl Shown<'_> {
     fn show(
         &self,
         screen: Option<&Screen>,
+        open: &Snapshot,
         earlier: &Snapshot,
         now: &Snapshot,
     ) -> anyhow::Result<()> {
-        let total = Window::whole(&self.open, now);
+        let total = Window::whole(open, now);
         let interval = Window::interval(earlier, now);
         if self.args.json {
             return put(&(interval_record(&self.survey, &interval, &total, false) + "\n"));
@@ -165,15 +161,10 @@ impl Shown<'_> {
         }
     }
 
-    fn totals(self, close: Snapshot) -> anyhow::Result<ExitCode> {
+    fn totals(self, counted: Counted) -> anyhow::Result<ExitCode> {
         let survey = &self.survey;
-        let edges = Edges {
-            later: Footing::read(&survey.presence),
-            open: self.open.clone(),
-            close,
-            footing: self.footing.clone(),
-        };
-        let (total, found) = survey.judged(&edges);
+        let (total, found) = survey.judged(counted, gate(self.args.judge));
+        let total = total.context("no window was opened")?;
         if self.args.json {
             put(&(interval_record(survey, &total, &total, true) + "\n"))?;
         } else {

@@ -4,23 +4,32 @@ use std::{ffi::OsString, os::unix::process::ExitStatusExt as _};
 
 use probe_ebpf::h2::{LAST, bounds};
 
-use super::{run::End, survey::Survey};
+use super::{measure::End, survey::Survey};
 use crate::{
     evidence::{
         BucketRecord, CheckRecord, CheckTargetRecord, CommandRecord, Exit, IdentityRecord,
-        IntervalRecord, LatencyRecord, Record, TargetRecord, Tool, VariantRecord, WindowRecord,
+        IntervalRecord, LatencyRecord, Record, StretchRecord, TargetRecord, Tool, VariantRecord,
+        WindowRecord, WindowTargetRecord,
     },
     kernel::object_sha256,
-    model::{Checked, Counts, Histogram, Identity, Kinds, Need, Presence, Target, Variant, Window},
+    model::{
+        Brief, BriefCounts, Checked, Counts, Histogram, Identity, Kinds, Need, Presence, Target,
+        Variant, Verdict, Window,
+    },
     wording::plain,
 };
+
+/// Of every time in a record.
+const CLOCK: &str = "CLOCK_MONOTONIC";
 
 /// What `run` knows when it is done.
 pub(super) struct Run<'a> {
     pub(super) argv: &'a [OsString],
     pub(super) end: &'a End,
     pub(super) wall_ns: u64,
-    pub(super) window: Option<&'a Window>,
+    pub(super) windows: &'a [Brief],
+    /// All of them together.
+    pub(super) total: Option<&'a Window>,
     pub(super) code: u8,
     pub(super) causes: Vec<String>,
     pub(super) warnings: Vec<String>,
@@ -28,7 +37,7 @@ pub(super) struct Run<'a> {
 
 /// The record of a run.
 pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
-    let counts = |i: usize| run.window.and_then(|w| w.counts[i].as_ref());
+    let counts = |i: usize| run.total.and_then(|w| w.counts[i].as_ref());
     let here = survey.targets.iter().zip(&survey.presence).enumerate();
     Record {
         schema: Record::SCHEMA,
@@ -43,7 +52,7 @@ pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
             code: run.code,
             causes: run.causes,
         },
-        windows: run.window.map(window).into_iter().collect(),
+        windows: run.windows.iter().map(|w| window(survey, w)).collect(),
         targets: here
             .map(|(i, (t, presence))| target(t, presence, counts(i)))
             .collect(),
@@ -67,7 +76,11 @@ pub(super) fn interval_record(
     let record = IntervalRecord {
         schema: IntervalRecord::SCHEMA,
         last,
-        window: window(interval),
+        window: StretchRecord {
+            clock: CLOCK,
+            start_ns: interval.start_ns,
+            end_ns: interval.end_ns,
+        },
         elapsed_ns: total.length_ns(),
         interval: all(interval),
         total: all(total),
@@ -148,11 +161,30 @@ fn command(run: &Run<'_>) -> CommandRecord {
     }
 }
 
-fn window(window: &Window) -> WindowRecord {
+fn window(survey: &Survey, window: &Brief) -> WindowRecord {
+    let both = survey.targets.iter().zip(&window.counts);
     WindowRecord {
-        clock: "CLOCK_MONOTONIC",
+        clock: CLOCK,
         start_ns: window.start_ns,
         end_ns: window.end_ns,
+        targets: both
+            .filter_map(|(target, counts)| Some(window_target(target, counts.as_ref()?)))
+            .collect(),
+    }
+}
+
+fn window_target(target: &Target, counts: &BriefCounts) -> WindowTargetRecord {
+    let divides = target.kinds == Kinds::CloneDedupe;
+    WindowTargetRecord {
+        symbol: target.name(),
+        calls: counts.calls,
+        clones: divides.then_some(counts.plain),
+        dedupes: divides.then_some(counts.dedupe),
+        returns: counts.returns,
+        in_flight: counts.in_flight,
+        errors: target.returns_errno.then_some(counts.errors),
+        missed_calls: counts.missed_calls,
+        missed_returns: counts.missed_returns,
     }
 }
 
@@ -178,8 +210,21 @@ fn target(target: &Target, presence: &Presence, counts: Option<&Counts>) -> Targ
         unstored: counts.map(|c| c.unstored),
         abandoned: counts.map(|c| c.abandoned),
         unmatched: counts.map(|c| c.unmatched),
+        verdict: verdict(presence, counts, Counts::verdict),
+        calls_verdict: verdict(presence, counts, Counts::calls_verdict),
+        times_verdict: verdict(presence, counts, Counts::times_verdict),
         latency: counts.map(|c| latency(&c.latency)),
     }
+}
+
+/// One that is here and has no counts has lost them.
+fn verdict(
+    presence: &Presence,
+    counts: Option<&Counts>,
+    of: fn(&Counts) -> Verdict,
+) -> Option<&'static str> {
+    let here = *presence != Presence::Absent;
+    here.then(|| counts.map_or(Verdict::Invalid, of).word())
 }
 
 fn latency(histogram: &Histogram) -> LatencyRecord {

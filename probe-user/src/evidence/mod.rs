@@ -7,6 +7,7 @@ mod warnings;
 pub(crate) use output::Output;
 pub(crate) use record::{
     BucketRecord, CheckRecord, CheckTargetRecord, CommandRecord, Exit, IdentityRecord,
-    IntervalRecord, LatencyRecord, Record, TargetRecord, Tool, VariantRecord, WindowRecord,
+    IntervalRecord, LatencyRecord, Record, StretchRecord, TargetRecord, Tool, VariantRecord,
+    WindowRecord, WindowTargetRecord,
 };
-pub(crate) use warnings::{Findings, findings};
+pub(crate) use warnings::{Findings, Gate, findings};

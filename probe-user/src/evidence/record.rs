@@ -34,7 +34,7 @@ pub(crate) struct IntervalRecord {
     /// The last line: its interval is the whole, on a closed window.
     pub(crate) last: bool,
     /// The interval.
-    pub(crate) window: WindowRecord,
+    pub(crate) window: StretchRecord,
     /// Since the beginning.
     pub(crate) elapsed_ns: u64,
     /// Counts of the interval.
@@ -146,13 +146,41 @@ pub(crate) struct Exit {
     pub(crate) causes: Vec<String>,
 }
 
-/// A stretch of time that was counted.
+/// A stretch of time.
+#[derive(Debug, Serialize)]
+pub(crate) struct StretchRecord {
+    /// Always `CLOCK_MONOTONIC`.
+    pub(crate) clock: &'static str,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+/// A stretch of time that was counted, and what was counted in it.
 #[derive(Debug, Serialize)]
 pub(crate) struct WindowRecord {
     /// Always `CLOCK_MONOTONIC`.
     pub(crate) clock: &'static str,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
+    /// The targets whose count is valid in it.
+    pub(crate) targets: Vec<WindowTargetRecord>,
+}
+
+/// One target in one window. The fields are those of [`TargetRecord`].
+#[derive(Debug, Serialize)]
+pub(crate) struct WindowTargetRecord {
+    /// As `--probe` takes it.
+    pub(crate) symbol: String,
+    pub(crate) calls: u64,
+    pub(crate) clones: Option<u64>,
+    pub(crate) dedupes: Option<u64>,
+    pub(crate) returns: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) errors: Option<u64>,
+    /// `missed` and `recursion_misses` together.
+    pub(crate) missed_calls: Option<u64>,
+    /// `return_missed` and `return_recursion_misses` together.
+    pub(crate) missed_returns: Option<u64>,
 }
 
 /// One target, and its counts over all windows.
@@ -190,6 +218,14 @@ pub(crate) struct TargetRecord {
     pub(crate) abandoned: Option<u64>,
     /// Returns without a start.
     pub(crate) unmatched: Option<u64>,
+    /// The worse of the two below: "EXACT", "UNPROVEN", "INEXACT" or "INVALID"; `null`
+    /// if the target is absent.
+    pub(crate) verdict: Option<&'static str>,
+    /// Of `calls`. INEXACT: the true number is `calls` + `missed` + `recursion_misses`,
+    /// or, on several CPUs, larger.
+    pub(crate) calls_verdict: Option<&'static str>,
+    /// Of `latency`: whether it has the time of every call that returned.
+    pub(crate) times_verdict: Option<&'static str>,
     pub(crate) latency: Option<LatencyRecord>,
 }
 

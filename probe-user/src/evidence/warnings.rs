@@ -1,7 +1,7 @@
 //! What a reader must know beside the counts: hits that were missed, and counts
 //! that this kernel cannot prove.
 
-use crate::model::{Counts, Need, Target, Window};
+use crate::model::{Counts, Need, Target, Verdict, Window};
 
 /// What was found of a window's counts.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -12,25 +12,32 @@ pub(crate) struct Findings {
     pub(crate) warnings: Vec<String>,
 }
 
+/// What a run lets pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gate {
+    /// INEXACT is a warning.
+    pub(crate) allow_inexact: bool,
+    /// UNPROVEN fails.
+    pub(crate) strict: bool,
+}
+
 /// One line for each thing that makes a count less than exact.
-pub(crate) fn findings(targets: &[Target], window: &Window) -> Findings {
+pub(crate) fn findings(targets: &[Target], window: &Window, gate: Gate) -> Findings {
     let mut all = Findings::default();
     for (target, counts) in targets.iter().zip(&window.counts) {
         let Some(counts) = counts else { continue };
         let name = target.name();
-        for (what, missed) in [
-            ("calls", counts.missed_calls()),
-            ("returns", counts.missed_returns()),
+        for (verdict, line) in [
+            (counts.calls_verdict(), calls_line(&name, counts)),
+            (counts.times_verdict(), times_line(&name, counts)),
         ] {
-            let line = match missed {
-                Some(0) => continue,
-                Some(missed) => {
-                    // The kernel's counter is not atomic: two CPUs may count one miss.
-                    format!("{name}: {missed} {what} or more were missed")
-                }
-                None => format!("{name}: {what} unproven: this kernel does not tell misses"),
+            let fails = match verdict {
+                Verdict::Exact => continue,
+                Verdict::Unproven => gate.strict,
+                Verdict::Inexact(_) => !gate.allow_inexact,
+                Verdict::Invalid => true,
             };
-            if missed.is_some() && target.need == Need::Required {
+            if fails && target.need == Need::Required {
                 all.causes.push(line);
             } else {
                 all.warnings.push(line);
@@ -40,6 +47,32 @@ pub(crate) fn findings(targets: &[Target], window: &Window) -> Findings {
     }
     all
 }
+
+/// Why the number of calls is less than exact.
+fn calls_line(name: &str, counts: &Counts) -> String {
+    let (verdict, calls) = (counts.calls_verdict(), counts.calls);
+    match verdict {
+        // The kernel's counter is not atomic: two CPUs may count one miss.
+        Verdict::Inexact(missed) => format!(
+            "{name}: {verdict} {calls}..{}, {missed} calls or more were missed",
+            calls + missed
+        ),
+        _ => format!("{name}: {verdict}, {UNTOLD}"),
+    }
+}
+
+/// Why the times are less than all.
+fn times_line(name: &str, counts: &Counts) -> String {
+    match counts.times_verdict() {
+        verdict @ Verdict::Inexact(untimed) => {
+            format!("{name}: times {verdict}, those of {untimed} calls or more are missing")
+        }
+        verdict => format!("{name}: times {verdict}, {UNTOLD}"),
+    }
+}
+
+/// What an unproven count lacks.
+const UNTOLD: &str = "this kernel does not tell what probes miss (Linux 6.7 does)";
 
 /// Calls that are counted, and not timed.
 fn untimed(name: &str, counts: &Counts) -> impl Iterator<Item = String> {
@@ -64,53 +97,105 @@ mod tests {
     use super::*;
     use crate::model::{Histogram, Losses};
 
+    const PROVEN: Losses = Losses {
+        entry_missed: Some(0),
+        entry_recursion_misses: Some(0),
+        return_missed: Some(0),
+        return_recursion_misses: Some(0),
+    };
+
+    fn counts(losses: Losses) -> Counts {
+        Counts {
+            calls: 10,
+            plain: 10,
+            dedupe: 0,
+            returns: 9,
+            in_flight: 1,
+            errors: 0,
+            unstored: 0,
+            abandoned: 0,
+            unmatched: 0,
+            latency: Histogram::empty(),
+            losses,
+        }
+    }
+
+    /// What is found of the first target alone.
+    fn check(counts: Counts, gate: Gate, need: Need, causes: &[&str], warnings: &[&str]) {
+        let mut targets = Target::three();
+        targets[0].need = need;
+        let window = Window {
+            start_ns: 0,
+            end_ns: 1,
+            counts: vec![Some(counts), None, None],
+        };
+        let found = findings(&targets, &window, gate);
+        let with_name = |lines: &[&str]| -> Vec<String> {
+            let name = &targets[0].symbol;
+            lines.iter().map(|line| format!("{name}: {line}")).collect()
+        };
+        assert_eq!(found.causes, with_name(causes));
+        assert_eq!(found.warnings, with_name(warnings));
+    }
+
     #[test]
-    fn only_proven_counts_pass_in_silence() {
-        let counts = |losses| {
-            Some(Counts {
-                calls: 10,
-                plain: 10,
-                dedupe: 0,
-                returns: 9,
-                in_flight: 1,
-                errors: 0,
-                unstored: 0,
-                abandoned: 0,
-                unmatched: 2,
-                latency: Histogram::empty(),
-                losses,
-            })
+    fn only_an_exact_count_passes_in_silence() {
+        use Need::{Diagnostic, Required};
+        let plain = Gate::default();
+        let strict = Gate {
+            strict: true,
+            ..plain
         };
-        let proven = Losses {
-            entry_missed: Some(0),
-            entry_recursion_misses: Some(0),
-            return_missed: Some(0),
-            return_recursion_misses: Some(0),
+        let lenient = Gate {
+            allow_inexact: true,
+            ..plain
         };
+        check(counts(PROVEN), strict, Required, &[], &[]);
+
+        let missed = "INEXACT 10..13, 3 calls or more were missed";
         let lossy = Losses {
             entry_missed: Some(2),
             entry_recursion_misses: Some(1),
-            return_missed: None,
-            ..proven
+            ..PROVEN
         };
-        let mut window = Window {
-            start_ns: 0,
-            end_ns: 1,
-            counts: vec![counts(proven), counts(lossy), None],
+        check(counts(lossy), plain, Required, &[missed], &[]);
+        check(counts(lossy), lenient, Required, &[], &[missed]);
+        check(counts(lossy), strict, Diagnostic, &[], &[missed]);
+
+        let untimed = "times INEXACT, those of 4 calls or more are missing";
+        let lossy = Losses {
+            return_missed: Some(4),
+            ..PROVEN
         };
-        window.counts[0].as_mut().expect("there").unmatched = 0;
-        let mut targets = Target::three();
-        let found = findings(&targets, &window);
-        let missed = "btrfs_inhibit_eb_writeback: 3 calls or more were missed";
-        assert_eq!(found.causes, [missed]);
-        let others = [
-            "btrfs_inhibit_eb_writeback: returns unproven: this kernel does not tell misses",
-            "btrfs_inhibit_eb_writeback: 2 returns of calls that were not seen to start",
+        check(counts(lossy), plain, Required, &[untimed], &[]);
+
+        let calls = "UNPROVEN, this kernel does not tell what probes miss (Linux 6.7 does)";
+        let times = "times UNPROVEN, this kernel does not tell what probes miss (Linux 6.7 does)";
+        check(
+            counts(Losses::default()),
+            plain,
+            Required,
+            &[],
+            &[calls, times],
+        );
+        check(
+            counts(Losses::default()),
+            strict,
+            Required,
+            &[calls, times],
+            &[],
+        );
+    }
+
+    #[test]
+    fn starts_that_were_not_kept_are_times_that_are_missing() {
+        let mut some = counts(PROVEN);
+        (some.unstored, some.unmatched) = (5, 5);
+        let untimed = "times INEXACT, those of 5 calls or more are missing";
+        let each = [
+            "5 calls were not timed: too many at once",
+            "5 returns of calls that were not seen to start",
         ];
-        assert_eq!(found.warnings, others);
-        targets[1].need = Need::Diagnostic;
-        let found = findings(&targets, &window);
-        assert_eq!(found.causes, [""; 0]);
-        assert_eq!(found.warnings, [missed, others[0], others[1]]);
+        check(some, Gate::default(), Need::Required, &[untimed], &each);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know what a count means.
 
-use probe_ebpf::Tally;
+use probe_ebpf::{EPOCHS, Tally};
 
 use super::{
     attach::{Attached, attach},
@@ -97,31 +97,46 @@ impl Probes {
     pub(crate) fn close(&mut self) -> anyhow::Result<Snapshot> {
         self.set_gates(0);
         let at_ns = monotonic_ns();
-        // A program that saw the gate open has counted its call when this returns.
-        self.grace.wait()?;
-        let (tallies, in_flight) = self.settled()?;
+        // What is missed from here on is missed by no window; what follows costs hits.
         let losses = self.losses()?;
+        // A program that saw the gate open has counted its call or return when this
+        // returns; from then on the tallies of this window stay as they are.
+        self.grace.wait()?;
+        let tallies = self.tallies();
+        let in_flight = self.in_flight()?;
         Ok(self.put_together(at_ns, tallies, in_flight, losses))
     }
 
-    /// Tallies and calls in flight of one instant. A return is counted before its
-    /// start is removed. If no return is counted between two readings, then those
-    /// counted before the first have removed their starts after a grace period, and
-    /// none after the second has: what is left then is what has not returned.
-    fn settled(&self) -> anyhow::Result<(Each<Tally>, Each<u64>)> {
-        let mut before = self.tallies();
+    /// The calls that were in flight when the window closed: those whose start is
+    /// still there, and those that returned since. Such a return is counted before its
+    /// start is removed. If none is between two readings, then those counted before the
+    /// first have removed their starts after a grace period, and none after the second
+    /// has: no call is in both or in neither.
+    fn in_flight(&self) -> anyhow::Result<Each<u64>> {
+        let mut before = self.late();
         for _ in 1..CLOSING_READS {
             self.grace.wait()?;
             let each = self.attached.iter().map(Option::as_ref);
-            let in_flight = each.map(|a| a.map(|a| a.in_flight(self.epoch)).transpose());
-            let in_flight = in_flight.collect::<anyhow::Result<_>>()?;
-            let after = self.tallies();
+            let starts = each.map(|a| a.map(|a| a.in_flight(self.epoch)).transpose());
+            let starts = starts.collect::<anyhow::Result<Each<u64>>>()?;
+            let after = self.late();
             if after == before {
-                return Ok((after, in_flight));
+                let both = starts.iter().zip(&after);
+                return Ok(both.map(|(a, b)| Some((*a)? + (*b)?)).collect());
             }
             before = after;
         }
         anyhow::bail!("calls kept returning while the window was closed; run it again")
+    }
+
+    /// How many calls of this window returned after it.
+    fn late(&self) -> Each<u64> {
+        let place = usize::try_from(self.epoch % EPOCHS as u64).expect("small");
+        let late = |tally: Tally| {
+            let of = tally.epochs[place];
+            if of.epoch == self.epoch { of.late } else { 0 }
+        };
+        self.tallies().into_iter().map(|t| t.map(late)).collect()
     }
 
     /// Calls in flight as far as they follow from the tallies, of a moment at which

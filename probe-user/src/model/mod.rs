@@ -5,12 +5,16 @@ mod checked;
 mod histogram;
 mod host;
 mod snapshot;
+mod sum;
 mod target;
+mod verdict;
 mod window;
 
 pub(crate) use checked::{CheckRow, Checked};
 pub(crate) use histogram::Histogram;
 pub(crate) use host::{Found, Identity, Presence, Variant};
 pub(crate) use snapshot::{Losses, Reading, Snapshot};
+pub(crate) use sum::{Brief, BriefCounts};
 pub(crate) use target::{Kinds, Need, Target};
+pub(crate) use verdict::Verdict;
 pub(crate) use window::{Counts, Window};

@@ -16,7 +16,8 @@ pub(crate) struct Counts {
     /// Of the calls, those of the second kind (dedupe).
     pub(crate) dedupe: u64,
     pub(crate) returns: u64,
-    /// Calls that had not returned at the window's end; counted, not derived.
+    /// Calls that had not returned at the window's end; on a closed window counted, not
+    /// derived.
     pub(crate) in_flight: u64,
     pub(crate) errors: u64,
     /// Calls for whose start there was no room.
@@ -91,8 +92,9 @@ impl Window {
 /// The extremes of one window, if any of its calls returned.
 fn extremes_ns(tally: &Tally, epoch: u64) -> Option<(u64, u64)> {
     let place = usize::try_from(epoch % EPOCHS as u64).expect("small");
-    let extremes = tally.extremes[place];
-    (epoch != 0 && extremes.epoch == epoch).then_some((extremes.min_ns, extremes.max_ns))
+    let of = tally.epochs[place];
+    let some_returned = of.min_ns <= of.max_ns;
+    (epoch != 0 && of.epoch == epoch && some_returned).then_some((of.min_ns, of.max_ns))
 }
 
 fn difference(earlier: &Reading, later: &Reading) -> Option<Counts> {
@@ -142,7 +144,7 @@ fn losses(earlier: &Losses, later: &Losses) -> Option<Losses> {
 
 #[cfg(test)]
 mod tests {
-    use probe_ebpf::Extremes;
+    use probe_ebpf::OfEpoch;
     use proptest::prelude::*;
 
     use super::*;
@@ -198,10 +200,11 @@ mod tests {
         let open = at(0, reading([0; 4], [0; 4]));
         let mut end = at(9, reading([1, 0, 1, 0], [0; 4]));
         let tally = &mut end.readings[0].as_mut().expect("attached").tally;
-        tally.extremes[1] = Extremes {
+        tally.epochs[1] = OfEpoch {
             epoch: 1,
             min_ns: 5,
             max_ns: 7,
+            late: 0,
         };
         let extremes = |window: Window| first(&window).latency.extremes_ns;
         assert_eq!(extremes(Window::whole(&open, &end)), Some((5, 7)));

@@ -22,6 +22,9 @@ use tabled::{
 /// The widest line that a view prints.
 pub(crate) const WIDTH: usize = 72;
 
+/// How a count is written.
+type Number = fn(u64) -> String;
+
 /// Lays rows out in columns: the first and, if asked for, all others to the left,
 /// else to the right, without lines.
 fn lay_out(rows: Vec<Vec<String>>, others: Alignment) -> String {
@@ -41,6 +44,23 @@ fn lay_out(rows: Vec<Vec<String>>, others: Alignment) -> String {
         all.push('\n');
         all
     })
+}
+
+/// The same with names on lines of their own: each row that has one begins without
+/// it.
+fn with_names_above(mut rows: Vec<Vec<String>>, names: &[Option<String>]) -> String {
+    for (place, (row, name)) in rows.iter_mut().zip(names).enumerate() {
+        if place == 0 || name.is_some() {
+            row[0].clear();
+        }
+    }
+    let text = lay_out(rows, Alignment::right());
+    let lines = text.lines().zip(names);
+    let lines = lines.map(|(line, name)| match name {
+        Some(name) => format!("{name}\n{line}\n"),
+        None => format!("{line}\n"),
+    });
+    lines.collect()
 }
 
 /// A count with separators between thousands: 1234567 is "1,234,567".

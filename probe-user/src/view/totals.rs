@@ -2,51 +2,66 @@
 
 use tabled::settings::Alignment;
 
-use super::{WIDTH, grouped, lay_out};
-use crate::model::{Counts, Kinds, Presence, Target, Window};
+use super::{Number, WIDTH, grouped, lay_out, with_names_above};
+use crate::model::{Counts, Kinds, Presence, Target, Verdict, Window};
 
 /// A table of the window's counts: a row for each target, and under it its kinds.
-/// Thousands are separated as long as the table stays within [`WIDTH`].
+/// Where it would be wider than [`WIDTH`], thousands are not separated, and then
+/// names stand above their rows.
 pub(crate) fn totals_table(targets: &[Target], presence: &[Presence], window: &Window) -> String {
-    let table = |number: fn(u64) -> String| {
-        let head = ["target", "calls", "returns", "errors", "missed"];
-        let mut rows = vec![head.map(str::to_owned).to_vec()];
-        for ((target, presence), counts) in targets.iter().zip(presence).zip(&window.counts) {
-            match counts {
-                Some(counts) => push_counts(&mut rows, target, counts, number),
-                None if *presence == Presence::Absent => rows.push(word_row(target, "absent")),
-                None => rows.push(word_row(target, "invalid")),
-            }
-        }
-        lay_out(rows, Alignment::right())
-    };
-    let text = table(grouped);
-    if text.lines().all(|line| line.len() <= WIDTH) {
-        return text;
-    }
-    table(|n| n.to_string())
+    let ways: [(bool, Number); 3] = [
+        (false, grouped),
+        (false, |n| n.to_string()),
+        (true, |n| n.to_string()),
+    ];
+    let tables = ways.map(|(above, number)| table(targets, presence, window, above, number));
+    let fitting = tables
+        .iter()
+        .find(|text| text.lines().all(|l| l.len() <= WIDTH));
+    fitting.unwrap_or(&tables[2]).clone()
 }
 
-fn push_counts(
-    rows: &mut Vec<Vec<String>>,
-    target: &Target,
-    counts: &Counts,
-    number: fn(u64) -> String,
-) {
-    // What this kernel or this function does not tell is not 0.
-    let or_dash = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), number);
+fn table(
+    targets: &[Target],
+    presence: &[Presence],
+    window: &Window,
+    names_above: bool,
+    number: Number,
+) -> String {
+    let head = ["target", "calls", "returns", "errors", "verdict"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut names = vec![None];
+    for ((target, presence), counts) in targets.iter().zip(presence).zip(&window.counts) {
+        names.push(Some(target.name()));
+        match counts {
+            Some(counts) => {
+                rows.push(counts_row(target, counts, number));
+                if target.kinds == Kinds::CloneDedupe {
+                    rows.push(vec!["  clone".to_owned(), number(counts.plain)]);
+                    rows.push(vec!["  dedupe".to_owned(), number(counts.dedupe)]);
+                    names.extend([None, None]);
+                }
+            }
+            None if *presence == Presence::Absent => rows.push(word_row(target, "absent")),
+            None => rows.push(word_row(target, Verdict::Invalid.word())),
+        }
+    }
+    if names_above {
+        return with_names_above(rows, &names);
+    }
+    lay_out(rows, Alignment::right())
+}
+
+fn counts_row(target: &Target, counts: &Counts, number: Number) -> Vec<String> {
+    // What a function does not tell is not 0.
     let errors = target.returns_errno.then_some(counts.errors);
-    rows.push(vec![
+    vec![
         target.name(),
         number(counts.calls),
         number(counts.returns),
-        or_dash(errors),
-        or_dash(counts.missed_calls()),
-    ]);
-    if target.kinds == Kinds::CloneDedupe {
-        rows.push(vec!["  clone".to_owned(), number(counts.plain)]);
-        rows.push(vec!["  dedupe".to_owned(), number(counts.dedupe)]);
-    }
+        errors.map_or_else(|| "-".to_owned(), number),
+        counts.verdict().word().to_owned(),
+    ]
 }
 
 fn word_row(target: &Target, word: &str) -> Vec<String> {

@@ -2,8 +2,8 @@
 
 use tabled::settings::Alignment;
 
-use super::{WIDTH, grouped, lay_out, time::time};
-use crate::model::{Counts, Identity, Presence, Target, Variant, Window};
+use super::{Number, WIDTH, grouped, lay_out, time::time, with_names_above};
+use crate::model::{Counts, Identity, Presence, Target, Variant, Verdict, Window};
 
 /// From this width on all columns stand side by side.
 const WIDE: usize = 126;
@@ -48,9 +48,6 @@ pub(crate) fn watch_head(identity: &Identity, variant: &Variant, total: &Window)
         time(total.length_ns())
     )
 }
-
-/// How a count is written.
-type Number = fn(u64) -> String;
 
 /// A column's head, and its value for a target.
 type Column = (&'static str, fn(&Row<'_>) -> String);
@@ -126,23 +123,18 @@ fn fitted(moment: &Moment<'_>, width: usize, parts: &[&[Column]]) -> String {
 
 fn table(moment: &Moment<'_>, columns: &[&Column], names_above: bool, number: Number) -> String {
     let named = |name: &str, cells: Vec<String>| {
-        let name = if names_above {
-            String::new()
-        } else {
-            name.to_owned()
-        };
-        std::iter::once(name).chain(cells).collect::<Vec<_>>()
+        let name = std::iter::once(name.to_owned());
+        name.chain(cells).collect::<Vec<_>>()
     };
     let heads = columns.iter().map(|(head, _)| (*head).to_owned());
-    let head = if names_above { "" } else { "target" };
-    let mut rows = vec![named(head, heads.collect())];
+    let mut rows = vec![named("target", heads.collect())];
     let counts = moment.total.counts.iter().zip(&moment.interval.counts);
     for ((target, presence), counts) in moment.targets.iter().zip(moment.presence).zip(counts) {
         let (Some(total), Some(interval)) = counts else {
             let word = if *presence == Presence::Absent {
                 "absent"
             } else {
-                "invalid"
+                Verdict::Invalid.word()
             };
             rows.push(named(&target.name(), vec![word.to_owned()]));
             continue;
@@ -157,18 +149,12 @@ fn table(moment: &Moment<'_>, columns: &[&Column], names_above: bool, number: Nu
         let cells = columns.iter().map(|(_, cell)| cell(&row));
         rows.push(named(&target.name(), cells.collect()));
     }
-    let text = lay_out(rows, Alignment::right());
-    if !names_above {
-        return text;
+    if names_above {
+        let above = moment.targets.iter().map(|target| Some(target.name()));
+        let above: Vec<_> = std::iter::once(None).chain(above).collect();
+        return with_names_above(rows, &above);
     }
-    let mut lines = text.lines();
-    let head = lines.next().unwrap_or_default();
-    let rows = moment.targets.iter().zip(lines);
-    let rows = rows.map(|(target, numbers)| format!("{}\n{numbers}\n", target.name()));
-    std::iter::once(format!("{head}\n"))
-        .chain(rows)
-        .collect::<Vec<_>>()
-        .concat()
+    lay_out(rows, Alignment::right())
 }
 
 #[cfg(test)]

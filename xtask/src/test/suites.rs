@@ -33,6 +33,8 @@ pub(super) enum Judged {
     Together,
     /// Times beside bpftrace's.
     Latency,
+    /// Windows by perf stat's control protocol.
+    Control,
     /// Tables on a terminal.
     Terminal,
     /// A kernel that is locked down.
@@ -106,6 +108,7 @@ impl Suite {
             Judged::Faults => "faults".to_owned(),
             Judged::Together => "together".to_owned(),
             Judged::Latency => "latency".to_owned(),
+            Judged::Control => "control".to_owned(),
             Judged::Terminal => "terminal".to_owned(),
             Judged::Lockdown => "lockdown".to_owned(),
         }
@@ -119,6 +122,7 @@ impl Suite {
             Judged::Faults => "faults".to_owned(),
             Judged::Together => "together".to_owned(),
             Judged::Latency => "latency".to_owned(),
+            Judged::Control => "control".to_owned(),
             Judged::Terminal => "terminal".to_owned(),
             Judged::Lockdown => "lockdown".to_owned(),
         };
@@ -166,6 +170,7 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
             icount: true,
             ..plain(NEWEST.kernel, LOADED, Judged::Latency)
         },
+        plain(NEWEST.kernel, LOADED, Judged::Control),
         plain(NEWEST.kernel, LOADED, Judged::Terminal),
         Suite {
             append: "lockdown=confidentiality",

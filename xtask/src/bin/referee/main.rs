@@ -9,6 +9,9 @@
 mod absent;
 mod attached;
 mod bpftrace;
+mod client;
+mod clone;
+mod control;
 mod cowprobe;
 mod faults;
 mod filesystem;
@@ -70,6 +73,10 @@ enum Suite {
     Together,
     /// What goes wrong in a user's hands; btrfs must not be loaded yet
     Faults,
+    /// Windows that a client opens and closes
+    Control,
+    /// Such a client
+    Client { scenario: client::Scenario },
     /// What `cowprobe watch` draws on a terminal that is resized
     Terminal,
     /// Under lockdown=confidentiality
@@ -112,6 +119,8 @@ fn main() -> ExitCode {
         }
         Suite::Absent => absent::run(&mut report),
         Suite::Together => together::run(&mut report),
+        Suite::Control => control::run(&mut report),
+        Suite::Client { scenario } => return work(client::run(scenario)),
         Suite::Terminal => terminal::run(&mut report),
         Suite::Lockdown => {
             lockdown::run(&mut report);

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    os::fd::AsRawFd as _,
     path::Path,
     process::{Command, Stdio},
     thread,
@@ -14,8 +13,9 @@ use serde_json::Value;
 
 use super::{
     super::{
+        clone::Pair,
         cowprobe::{RECORD, Ran, cowprobe, record},
-        filesystem::{self, Load, MOUNT, sh},
+        filesystem::{self, Load, sh},
     },
     MARK, nothing_ran,
 };
@@ -114,35 +114,12 @@ pub(super) fn failures_are_errors() -> anyhow::Result<String> {
     Ok(format!("{FAILING} calls, {FAILING} errors"))
 }
 
-/// `struct file_clone_range`, include/uapi/linux/fs.h.
-#[repr(C)]
-struct CloneRange {
-    src_fd: i64,
-    src_offset: u64,
-    src_length: u64,
-    dest_offset: u64,
-}
-
-nix::ioctl_write_ptr!(ficlonerange, 0x94, 13, CloneRange);
-
 /// Clones from a place that is no multiple of the block size: btrfs itself refuses
 /// that, with EINVAL.
 pub(crate) fn failing_clones() -> anyhow::Result<()> {
-    let file = |name: &str| {
-        let path = format!("{MOUNT}/{name}");
-        fs::write(&path, [1; 16384])?;
-        fs::OpenOptions::new().read(true).write(true).open(path)
-    };
-    let (src, dest) = (file("from")?, file("to")?);
-    let range = CloneRange {
-        src_fd: i64::from(src.as_raw_fd()),
-        src_offset: 1,
-        src_length: 4096,
-        dest_offset: 0,
-    };
+    let pair = Pair::new()?;
     for _ in 0..FAILING {
-        // SAFETY: the pointer is to a whole structure, which the kernel only reads.
-        let result = unsafe { ficlonerange(dest.as_raw_fd(), &raw const range) };
+        let result = pair.clone_from(1);
         ensure!(result == Err(nix::errno::Errno::EINVAL), "{result:?}");
     }
     sh("sync", &[]).map(drop)

@@ -4,6 +4,11 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod values;
+
+pub(crate) use values::{ControlPlace, Delay};
+use values::{delay, seconds};
+
 /// Counts btrfs' writeback inhibition on the running kernel, beside a benchmark.
 #[derive(Debug, Parser)]
 #[command(name = "cowprobe", version, max_term_width = 80)]
@@ -62,13 +67,38 @@ pub(crate) enum Hook {
     Kprobe,
 }
 
+/// What a count must be worth.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct JudgeArgs {
+    /// Do not fail where a required target's count is INEXACT; it stays so in
+    /// every output
+    #[arg(long)]
+    pub(crate) allow_inexact: bool,
+    /// Fail where a required target's count is UNPROVEN
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) targets: TargetArgs,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
     /// Wait until btrfs is there before CMD is started
     #[arg(long)]
     pub(crate) wait_for_module: bool,
+    /// Take orders as perf stat does (enable, disable, ping, snapshot, stop),
+    /// and answer them: fifo:CTL[,ACK] or fd:CTL[,ACK]
+    #[arg(long, value_name = "fifo:CTL[,ACK]", value_parser = ControlPlace::parse)]
+    pub(crate) control: Option<ControlPlace>,
+    /// Begin to count after so many milliseconds; -1: when 'enable' is ordered
+    #[arg(short = 'D', long, value_name = "MS", default_value = "0",
+          hide_default_value = true, allow_negative_numbers = true, value_parser = delay)]
+    pub(crate) delay: Delay,
+    /// Write a line break to descriptor N when all is attached, and close it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(crate) ready_fd: Option<i32>,
     /// Write the record, a JSON document, to FILE
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -86,6 +116,8 @@ pub(crate) struct RunArgs {
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) targets: TargetArgs,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
     /// Wait until btrfs is there
     #[arg(long)]
     pub(crate) wait_for_module: bool,
@@ -93,6 +125,9 @@ pub(crate) struct WatchArgs {
     #[arg(short = 'I', long, value_name = "MS", default_value_t = 1000,
           value_parser = clap::value_parser!(u64).range(10..=86_400_000))]
     pub(crate) interval: u64,
+    /// Write a line break to descriptor N when all is attached, and close it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(crate) ready_fd: Option<i32>,
     /// End by itself after so long
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
@@ -102,16 +137,6 @@ pub(crate) struct WatchArgs {
     /// Write a JSON document a line instead of tables
     #[arg(long, conflicts_with = "hist")]
     pub(crate) json: bool,
-}
-
-/// A time in seconds, with a fraction if need be; a day at most 1000 times over.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if seconds.is_finite() && seconds > 0.0 && seconds <= 86_400_000.0 {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("it must be above 0 and at most 86400000".to_owned())
-    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,0 +1,109 @@
+//! Values of flags that are more than a word or a number.
+
+use std::{ffi::OsString, time::Duration};
+
+/// A time in seconds, with a fraction if need be; a day at most 1000 times over.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if seconds.is_finite() && seconds > 0.0 && seconds <= 86_400_000.0 {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("it must be above 0 and at most 86400000".to_owned())
+    }
+}
+
+/// When the first window is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delay {
+    /// With the command.
+    None,
+    /// So long after it.
+    Ms(u64),
+    /// When it is ordered.
+    Disabled,
+}
+
+pub(super) fn delay(text: &str) -> Result<Delay, String> {
+    match text.parse::<i64>() {
+        Ok(-1) => Ok(Delay::Disabled),
+        Ok(0) => Ok(Delay::None),
+        Ok(ms @ 1..=86_400_000) => Ok(Delay::Ms(ms.unsigned_abs())),
+        _ => Err("it must be -1, or 0 to 86400000".to_owned()),
+    }
+}
+
+/// Where orders come from and answers go to, as the command line names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ControlPlace {
+    Fifo(OsString, Option<OsString>),
+    Fd(i32, Option<i32>),
+}
+
+impl ControlPlace {
+    /// From `fifo:CTL[,ACK]` or `fd:CTL[,ACK]`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let both = |rest: &str| -> (String, Option<String>) {
+            match rest.split_once(',') {
+                Some((orders, answers)) => (orders.to_owned(), Some(answers.to_owned())),
+                None => (rest.to_owned(), None),
+            }
+        };
+        let fd = |text: &str| match text.parse() {
+            Ok(fd @ 0..) => Ok(fd),
+            _ => Err(format!("{text:?} is no file descriptor")),
+        };
+        match text.split_once(':') {
+            Some(("fifo", rest)) if !rest.is_empty() && !rest.starts_with(',') => {
+                let (orders, answers) = both(rest);
+                Ok(Self::Fifo(orders.into(), answers.map(Into::into)))
+            }
+            Some(("fd", rest)) => {
+                let (orders, answers) = both(rest);
+                Ok(Self::Fd(
+                    fd(&orders)?,
+                    answers.as_deref().map(fd).transpose()?,
+                ))
+            }
+            _ => Err("write fifo:CTL[,ACK] or fd:CTL[,ACK]".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_of_control_is_as_perf_writes_it() {
+        let fifo = |orders: &str, answers: Option<&str>| {
+            Ok(ControlPlace::Fifo(orders.into(), answers.map(Into::into)))
+        };
+        for (text, place) in [
+            ("fifo:a", fifo("a", None)),
+            ("fifo:/tmp/a,/tmp/b", fifo("/tmp/a", Some("/tmp/b"))),
+            ("fd:3", Ok(ControlPlace::Fd(3, None))),
+            ("fd:3,4", Ok(ControlPlace::Fd(3, Some(4)))),
+        ] {
+            assert_eq!(ControlPlace::parse(text), place, "{text}");
+        }
+        for text in [
+            "", "fifo:", "fifo:,a", "fd:", "fd:-1", "fd:3,", "fd:x", "pipe:3",
+        ] {
+            assert!(ControlPlace::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_delay_is_as_perf_writes_it() {
+        for (text, expected) in [
+            ("0", Ok(Delay::None)),
+            ("-1", Ok(Delay::Disabled)),
+            ("250", Ok(Delay::Ms(250))),
+        ] {
+            assert_eq!(delay(text), expected, "{text}");
+        }
+        for text in ["-2", "1.5", "NaN", "99999999999999999999", ""] {
+            assert!(delay(text).is_err(), "{text}");
+        }
+    }
+}

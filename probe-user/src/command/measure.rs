@@ -1,0 +1,267 @@
+//! The measuring of `cowprobe run`: the command is held, the probes are attached and,
+//! unless another says when, a window is opened before it is released; the window is
+//! closed when the command has ended.
+
+use std::{
+    ffi::OsString, io, os::unix::process::ExitStatusExt as _, path::Path, process::ExitStatus,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use tokio::{process::Child, time::Instant};
+
+use super::{
+    control::{Control, Order},
+    counting::{Counted, Counting},
+    held::Held,
+    ready::Ready,
+    say::remark,
+    signals::Signals,
+    survey::Plan,
+};
+use crate::{
+    cli::{Delay, RunArgs},
+    kernel::monotonic_ns,
+    wording::plain,
+};
+
+/// How the command ended.
+#[derive(Debug)]
+pub(super) enum End {
+    Ended(ExitStatus),
+    NotStarted(io::Error),
+    /// A signal came while it was held.
+    Withheld(i32),
+}
+
+impl End {
+    /// The exit status that a shell would give for the command.
+    pub(super) fn code(&self) -> u8 {
+        let by_signal = |signal: i32| 128 + u8::try_from(signal).unwrap_or(0);
+        match self {
+            Self::Ended(status) => match status.code() {
+                Some(code) => u8::try_from(code).expect("an exit status is a byte"),
+                None => by_signal(status.signal().unwrap_or(0)),
+            },
+            Self::NotStarted(error) if error.kind() == io::ErrorKind::NotFound => 127,
+            Self::NotStarted(_) => 126,
+            Self::Withheld(signal) => by_signal(*signal),
+        }
+    }
+
+    /// Whether the command came to run.
+    pub(super) const fn ran(&self) -> bool {
+        matches!(self, Self::Ended(_))
+    }
+
+    /// Why its status is not 0, if it is not.
+    pub(super) fn cause(&self, argv: &[OsString]) -> Option<String> {
+        let program = argv[0].display();
+        match self {
+            Self::Ended(status) if status.success() => None,
+            Self::Ended(status) => Some(format!("the command: {status}")),
+            Self::NotStarted(error) => {
+                let advice = advice(argv[0].as_ref(), error);
+                Some(format!("cannot run {program}: {}{advice}", plain(error)))
+            }
+            Self::Withheld(signal) => {
+                Some(format!("signal {signal} came before {program} was started"))
+            }
+        }
+    }
+}
+
+/// What to do about a program that cannot be started.
+fn advice(program: &Path, error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if program.is_file() => {
+            "; make it executable with chmod +x"
+        }
+        io::ErrorKind::NotFound if program.is_file() => "; look at its first line, #!",
+        io::ErrorKind::NotFound => "; give its path, or look at PATH",
+        _ => "",
+    }
+}
+
+/// What came of a run.
+pub(super) struct Measured {
+    pub(super) end: End,
+    /// The command's own time.
+    pub(super) wall_ns: u64,
+    pub(super) counted: Counted,
+}
+
+/// Holds, attaches, releases, waits.
+pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<Measured> {
+    let mut signals =
+        Signals::listen_unless_ignored(&[libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP])
+            .context("cannot listen for signals")?;
+    let control = args.control.as_ref().map(Control::open).transpose()?;
+    let ready = Ready::from(args.ready_fd)?;
+    let held = Held::hold(&args.command)
+        .await
+        .context("cannot fork for the command")?;
+    let mut counting = Counting::attach(plan)?;
+    if args.delay == Delay::None {
+        counting.enable()?;
+    }
+    ready.say()?;
+    let not_run = |end| Measured {
+        end,
+        wall_ns: 0,
+        counted: Counted::default(),
+    };
+    if let Some(signal) = signals.pending().await {
+        return Ok(not_run(End::Withheld(signal)));
+    }
+    let released_ns = monotonic_ns();
+    let child = match held.release().await {
+        Ok(child) => child,
+        Err(error) => return Ok(not_run(End::NotStarted(error))),
+    };
+    let mut running = Running {
+        child,
+        control,
+        counting,
+        stopped: false,
+        unknown: 0,
+    };
+    let status = running.wait(&mut signals, args.delay).await;
+    let status = status.context("cannot wait for the command")?;
+    let wall_ns = monotonic_ns() - released_ns;
+    Ok(Measured {
+        end: End::Ended(status),
+        wall_ns,
+        counted: running.end(),
+    })
+}
+
+/// A command under way.
+struct Running {
+    child: Child,
+    control: Option<Control>,
+    counting: Counting,
+    /// No window is opened any more.
+    stopped: bool,
+    /// How many orders were none.
+    unknown: u64,
+}
+
+impl Running {
+    /// Until the command ends: passes signals on and carries orders out. What a
+    /// terminal sends goes to the command by itself; TERM and HUP are passed on.
+    async fn wait(&mut self, signals: &mut Signals, delay: Delay) -> io::Result<ExitStatus> {
+        let opens = match delay {
+            Delay::Ms(ms) => Instant::now().checked_add(Duration::from_millis(ms)),
+            Delay::None | Delay::Disabled => None,
+        };
+        let mut delayed = opens.is_some();
+        let opens = opens.unwrap_or_else(Instant::now);
+        loop {
+            tokio::select! {
+                biased;
+                // What was ordered before the end is carried out before it is seen.
+                order = next(&mut self.control) => self.carry_out(&order?)?,
+                status = self.child.wait() => return status,
+                signal = signals.next() => self.pass_on(signal),
+                () = tokio::time::sleep_until(opens), if delayed => {
+                    delayed = false;
+                    self.open()?;
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: &Order) -> io::Result<()> {
+        match order {
+            Order::Enable => self.open()?,
+            Order::Disable => self.counting.disable(),
+            Order::Stop => {
+                self.counting.disable();
+                self.stopped = true;
+            }
+            Order::Snapshot => self.show(),
+            Order::Ping => {}
+            Order::Unknown(text) => {
+                self.unknown += 1;
+                if self.unknown == 1 {
+                    remark(format_args!(
+                        "warning: no such order: \"{text}\"; orders are enable, disable, ping, snapshot, stop"
+                    ));
+                }
+                return Ok(());
+            }
+        }
+        if let Some(control) = &mut self.control {
+            control.answer();
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> io::Result<()> {
+        if self.stopped {
+            return Ok(());
+        }
+        self.counting.enable().map_err(io::Error::other)
+    }
+
+    /// One line a target of what was counted until now.
+    fn show(&self) {
+        for (name, calls) in self.counting.calls_until_now() {
+            remark(format_args!("{name}: {calls} calls until now"));
+        }
+    }
+
+    fn pass_on(&self, signal: i32) {
+        let to = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let (Some(pid), libc::SIGTERM | libc::SIGHUP) = (to, signal) {
+            // SAFETY: kill(2) has no condition; the child has not been waited for.
+            unsafe { libc::kill(pid, signal) };
+        }
+    }
+
+    /// Closes the last window and detaches.
+    fn end(self) -> Counted {
+        let mut counted = self.counting.end();
+        let warnings = &mut counted.warnings;
+        if self.unknown > 1 {
+            warnings.push(format!("{} orders were none", self.unknown));
+        }
+        let unread = self.control.map_or(0, |control| control.unread());
+        if unread > 0 {
+            warnings.push(format!("{unread} answers found no reader"));
+        }
+        counted
+    }
+}
+
+/// The next order, if any can come.
+async fn next(control: &mut Option<Control>) -> io::Result<Order> {
+    match control {
+        Some(control) => control.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_end_becomes_an_exit_status() {
+        let from_errno = io::Error::from_raw_os_error;
+        for (end, code) in [
+            (End::Ended(ExitStatus::from_raw(0)), 0),
+            (End::Ended(ExitStatus::from_raw(7 << 8)), 7),
+            (End::Ended(ExitStatus::from_raw(255 << 8)), 255),
+            (End::Ended(ExitStatus::from_raw(libc::SIGKILL)), 137),
+            (End::Ended(ExitStatus::from_raw(libc::SIGSEGV | 0x80)), 139),
+            (End::NotStarted(from_errno(libc::ENOENT)), 127),
+            (End::NotStarted(from_errno(libc::EACCES)), 126),
+            (End::NotStarted(from_errno(libc::ENOEXEC)), 126),
+            (End::Withheld(libc::SIGINT), 130),
+        ] {
+            assert_eq!(end.code(), code, "{end:?}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Windows that a client opens and closes by perf stat's control protocol, as the
+//! public reproducer does.
+
+use std::{
+    fs,
+    io::Read as _,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+use super::{
+    client::{ACK, CTL, Scenario},
+    cowprobe::{RECORD, Ran, cowprobe, missed, record, status},
+    filesystem::{self, Load, sh},
+    report::Report,
+};
+
+const CTL_FIFO: &str = "/tmp/ctl";
+const ACK_FIFO: &str = "/tmp/ack";
+
+const LOAD: Load = Load {
+    tasks: 1,
+    operations: 1,
+};
+
+type Check = (&'static str, fn() -> anyhow::Result<String>);
+
+const CHECKS: &[Check] = &[
+    ("two windows", two_windows),
+    ("many pairs under load", many_pairs),
+    ("orders that are none", garbage),
+    ("a reader that went away", no_reader),
+    ("never enabled", never_enabled),
+    ("a delay", a_delay),
+    ("stop", stop),
+    ("descriptors", descriptors),
+    ("ready", ready),
+    ("bad places", bad_places),
+];
+
+pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
+    report.plan(CHECKS.len());
+    filesystem::fresh(LOAD)?;
+    for fifo in [CTL_FIFO, ACK_FIFO] {
+        sh("mkfifo", &[fifo])?;
+    }
+    for (name, check) in CHECKS {
+        report.check(name, check());
+    }
+    filesystem::unmount()
+}
+
+/// Runs cowprobe with a client as its command.
+fn with_client(scenario: Scenario, more: &[&str]) -> anyhow::Result<(Ran, Value)> {
+    let me = std::env::current_exe()?;
+    let control = format!("fifo:{CTL_FIFO},{ACK_FIFO}");
+    let mut command = Command::new("cowprobe");
+    command.args(["run", "--control", &control, "-o", RECORD]);
+    command
+        .args(more)
+        .arg("--")
+        .arg(me)
+        .args(["client", scenario.name()]);
+    command.env(CTL, CTL_FIFO).env(ACK, ACK_FIFO);
+    let ran = Ran::from_output(&command.stdin(Stdio::null()).output()?);
+    let record = record().with_context(|| ran.stderr.clone())?;
+    Ok((ran, record))
+}
+
+/// Clones, with those that the kernel told as missed.
+fn clones(target: &Value) -> anyhow::Result<u64> {
+    let number = |name: &str| target[name].as_u64().unwrap_or(0);
+    let clones = target["clones"]
+        .as_u64()
+        .with_context(|| format!("{target}"))?;
+    Ok(clones + number("missed") + number("recursion_misses") + number("missed_calls"))
+}
+
+fn windows(record: &Value) -> anyhow::Result<&Vec<Value>> {
+    record["windows"].as_array().context("no windows")
+}
+
+fn expect(
+    ran: &Ran,
+    record: &Value,
+    windows_expected: usize,
+    clones_expected: u64,
+) -> anyhow::Result<()> {
+    ran.expect(status(&missed(record)))?;
+    let windows = windows(record)?;
+    ensure!(
+        windows.len() == windows_expected,
+        "{} windows",
+        windows.len()
+    );
+    let total = &record["targets"][0];
+    ensure!(clones(total)? == clones_expected, "{total}");
+    let mut sums = [0; 3];
+    for window in windows {
+        for (place, field) in ["calls", "returns", "in_flight"].iter().enumerate() {
+            sums[place] += window["targets"][0][*field].as_u64().context("no count")?;
+        }
+    }
+    for (sum, field) in sums.iter().zip(["calls", "returns", "in_flight"]) {
+        ensure!(
+            total[field] == *sum,
+            "{field}: the windows have {sum}: {total}"
+        );
+    }
+    Ok(())
+}
+
+fn two_windows() -> anyhow::Result<String> {
+    let (ran, record) = with_client(Scenario::TwoWindows, &["-D", "-1"])?;
+    expect(&ran, &record, 2, 1500)?;
+    let each = windows(&record)?.iter().map(|w| clones(&w["targets"][0]));
+    let each = each.collect::<anyhow::Result<Vec<_>>>()?;
+    ensure!(each == [1000, 500], "{each:?}");
+    ensure!(ran.stderr.contains("2 windows"), "{}", ran.stderr);
+    Ok(format!("{each:?} of 4,000 clones"))
+}
+
+fn many_pairs() -> anyhow::Result<String> {
+    let start = Instant::now();
+    let (ran, record) = with_client(Scenario::ManyPairs, &["-D", "-1"])?;
+    expect(&ran, &record, Scenario::PAIRS, Scenario::PAIRS as u64)?;
+    Ok(format!(
+        "{} windows of one clone each, {:?}",
+        Scenario::PAIRS,
+        start.elapsed()
+    ))
+}
+
+fn garbage() -> anyhow::Result<String> {
+    let (ran, record) = with_client(Scenario::Garbage, &["-D", "-1"])?;
+    // One of no length, and one with ten clones.
+    expect(&ran, &record, 2, 10)?;
+    ensure!(ran.stderr.contains("\"enabled\""), "{}", ran.stderr);
+    Ok("a window of no length and one of ten clones".to_owned())
+}
+
+fn no_reader() -> anyhow::Result<String> {
+    let (ran, record) = with_client(Scenario::NoReader, &["-D", "-1"])?;
+    expect(&ran, &record, 1, 10)?;
+    ensure!(
+        ran.stderr.contains("answers found no reader"),
+        "{}",
+        ran.stderr
+    );
+    // What nobody read is not the next one's.
+    fs::remove_file(ACK_FIFO)?;
+    sh("mkfifo", &[ACK_FIFO])?;
+    Ok("20,000 pings were not waited for".to_owned())
+}
+
+fn never_enabled() -> anyhow::Result<String> {
+    let ran = cowprobe(&["run", "-D", "-1", "-o", RECORD, "--", "true"])?;
+    ran.expect(1)?;
+    ran.expect_line(&["no window was opened", "enable"])?;
+    ensure!(windows(&record()?)?.is_empty(), "{}", record()?);
+    Ok(ran.stderr)
+}
+
+fn a_delay() -> anyhow::Result<String> {
+    let (ran, record) = with_client(Scenario::Delayed, &["-D", "1500"])?;
+    expect(&ran, &record, 1, 7)?;
+    Ok("7 clones after the delay, none of those before".to_owned())
+}
+
+fn stop() -> anyhow::Result<String> {
+    // Without -D the window opens with the command.
+    let (ran, record) = with_client(Scenario::Stop, &[])?;
+    expect(&ran, &record, 1, 5)?;
+    ensure!(
+        ran.stderr
+            .contains("btrfs_remap_file_range: 5 calls until now"),
+        "{}",
+        ran.stderr
+    );
+    Ok("nothing is counted after it".to_owned())
+}
+
+fn descriptors() -> anyhow::Result<String> {
+    // A shell gives them; its end of the orders is closed in the midst of it.
+    let me = std::env::current_exe()?;
+    let script = format!(
+        "exec 8<>{CTL_FIFO} 9<>{ACK_FIFO}; \
+         {CTL}={CTL_FIFO} {ACK}={ACK_FIFO} exec cowprobe run -D -1 --control fd:8,9 -o {RECORD} -- {} client two-windows",
+        me.display()
+    );
+    let out = Command::new("bash").args(["-c", &script]).output()?;
+    let ran = Ran::from_output(&out);
+    expect(&ran, &record()?, 2, 1500)?;
+    let script = "exec 8< <(echo enable); exec cowprobe run -D -1 --control fd:8 -- sleep 1";
+    let out = Command::new("bash").args(["-c", script]).output()?;
+    let ran = Ran::from_output(&out);
+    ensure!(
+        [Some(0), Some(1)].contains(&ran.code) && ran.stderr.contains("EXACT"),
+        "{ran:?}"
+    );
+    Ok("fd:8,9; and a writer that goes away".to_owned())
+}
+
+fn ready() -> anyhow::Result<String> {
+    let socket = std::os::unix::net::UnixDatagram::bind("/tmp/notify")?;
+    let (mut told, tell) = std::io::pipe()?;
+    let fd = nix::unistd::dup(&tell)?;
+    let mut command = Command::new("cowprobe");
+    command.args(["watch", "--duration", "0.2", "--ready-fd"]);
+    command.arg(std::os::fd::AsRawFd::as_raw_fd(&fd).to_string());
+    command
+        .env("NOTIFY_SOCKET", "/tmp/notify")
+        .stdout(Stdio::null());
+    // What dup makes is inherited.
+    let mut child = command.spawn()?;
+    drop((tell, fd));
+    let mut text = String::new();
+    told.read_to_string(&mut text)?;
+    ensure!(text == "\n", "{text:?}");
+    let mut datagram = [0; 64];
+    let length = socket.recv(&mut datagram)?;
+    ensure!(&datagram[..length] == b"READY=1", "{datagram:?}");
+    let status = child.wait()?;
+    ensure!(status.success(), "{status}");
+    Ok("a line break, and READY=1".to_owned())
+}
+
+fn bad_places() -> anyhow::Result<String> {
+    fs::write("/tmp/plain-file", "")?;
+    for (args, words) in [
+        (["--control", "fifo:/no/such/fifo"], "mkfifo"),
+        (["--control", "fifo:/tmp/plain-file"], "is no FIFO"),
+        (["--control", "fd:77"], "file descriptor 77 is not open"),
+        (["--ready-fd", "78"], "file descriptor 78 is not open"),
+        (["--control", "pipe:3"], "fifo:CTL[,ACK]"),
+        (["-D", "-2"], "-1"),
+    ] {
+        let all = [&["run"], &args[..], &["--", "touch", "/tmp/bad-places"]].concat();
+        let ran = cowprobe(&all)?;
+        ran.expect(2)?;
+        ran.expect_line(&[words])?;
+        ensure!(!fs::exists("/tmp/bad-places")?, "the command ran: {args:?}");
+    }
+    Ok("6, one line each".to_owned())
+}
