@@ -68,7 +68,7 @@ pub(crate) enum Hook {
 }
 
 /// What a count must be worth.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct JudgeArgs {
     /// Do not fail where a required target's count is INEXACT; it stays so in
     /// every output
@@ -77,6 +77,11 @@ pub(crate) struct JudgeArgs {
     /// Fail where a required target's count is UNPROVEN
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Fail unless this comes true, such as remap==2000, uninhibit<=2030,
+    /// clone==1000, remap==1990..2010 or inhibit/remap<=3.9; a name may be
+    /// one word of a target's
+    #[arg(long, value_name = "EXPECTATION")]
+    pub(crate) expect: Vec<String>,
 }
 
 #[derive(Args, Debug)]

@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod control;
 mod counting;
+mod expected;
 mod footing;
 mod held;
 mod measure;
@@ -63,7 +64,7 @@ pub(crate) fn usage_error(error: &clap::Error) -> ExitCode {
 }
 
 /// What the command line lets pass.
-fn gate(args: JudgeArgs) -> Gate {
+fn gate(args: &JudgeArgs) -> Gate {
     Gate {
         allow_inexact: args.allow_inexact,
         strict: args.strict,

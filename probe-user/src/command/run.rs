@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use super::{
-    COULD_NOT_RUN, GATE_FAILED, event_loop, gate,
+    COULD_NOT_RUN, GATE_FAILED, event_loop, expected, gate,
     measure::{Measured, measure},
     say::{print, remark, say},
     survey::{Plan, Survey},
@@ -25,6 +25,7 @@ use crate::{
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(Output::open).transpose()?;
     let mut plan = Plan::make(targets(&args.targets)?, args.wait_for_module)?;
+    let expectations = expected::parse(&args.judge.expect, &plan.targets)?;
     let measured = event_loop()?.block_on(measure(args, &mut plan))?;
     let survey = Survey::of(&plan)?;
     let Measured {
@@ -33,13 +34,17 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         counted,
     } = measured;
     let windows = counted.windows.clone();
-    let (window, found) = survey.judged(counted, gate(args.judge));
+    let (window, found) = survey.judged(counted, gate(&args.judge));
     let Findings {
         mut causes,
         warnings,
     } = found;
     if windows.is_empty() && end.ran() {
         causes.push("no window was opened: nothing said 'enable'".to_owned());
+    }
+    let expected = expected::judge(expectations, window.as_ref());
+    if end.ran() {
+        causes.extend(expected::failures(&expected));
     }
     causes.splice(0..0, end.cause(&args.command));
     let code = match (end.code(), causes.is_empty()) {
@@ -55,6 +60,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             wall_ns,
             windows: &windows,
             total: window.as_ref(),
+            expected: &expected,
             code,
             causes: causes.clone(),
             warnings: warnings.clone(),
@@ -71,6 +77,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         print("\n");
         print(&times_table(&survey.targets, &survey.presence, window));
     }
+    expected::successes(&expected).for_each(remark);
     for warning in &warnings {
         remark(format_args!("warning: {warning}"));
     }

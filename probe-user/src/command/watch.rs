@@ -15,7 +15,7 @@ use tokio::{
 use super::{
     GATE_FAILED,
     counting::{Counted, Counting},
-    event_loop, gate,
+    event_loop, expected, gate,
     ready::Ready,
     say::remark,
     signals::{Signals, abort_on_second},
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     cli::WatchArgs,
-    model::{Snapshot, Window},
+    model::{Expectation, Snapshot, Window},
     view::{Moment, Screen, histogram, size, times_table, totals_table, watch_head, watch_table},
 };
 
@@ -42,7 +42,8 @@ pub(super) fn watch(args: &WatchArgs) -> anyhow::Result<ExitCode> {
         place.with_context(|| format!("--hist {name}: it is no target; add it with --probe {name}"))
     });
     let hist = hist.transpose()?;
-    match event_loop()?.block_on(follow(args, plan, hist)) {
+    let expectations = expected::parse(&args.judge.expect, &plan.targets)?;
+    match event_loop()?.block_on(follow(args, plan, hist, expectations)) {
         Ok(code) => Ok(code),
         // A reader that went away has seen enough.
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
@@ -57,7 +58,12 @@ struct Shown<'a> {
     hist: Option<usize>,
 }
 
-async fn follow(args: &WatchArgs, mut plan: Plan, hist: Option<usize>) -> anyhow::Result<ExitCode> {
+async fn follow(
+    args: &WatchArgs,
+    mut plan: Plan,
+    hist: Option<usize>,
+    expectations: Vec<Expectation>,
+) -> anyhow::Result<ExitCode> {
     let mut endings = Signals::listen(&ENDING).context("cannot listen for signals")?;
     let farewell = if screen_is_wanted(args) {
         Screen::LEAVE
@@ -116,7 +122,7 @@ async fn follow(args: &WatchArgs, mut plan: Plan, hist: Option<usize>) -> anyhow
     }
     let counted = counting.end();
     drop(screen);
-    shown.totals(counted)
+    shown.totals(counted, expectations)
 }
 
 impl Shown<'_> {
@@ -161,10 +167,12 @@ impl Shown<'_> {
         }
     }
 
-    fn totals(self, counted: Counted) -> anyhow::Result<ExitCode> {
+    fn totals(self, counted: Counted, expectations: Vec<Expectation>) -> anyhow::Result<ExitCode> {
         let survey = &self.survey;
-        let (total, found) = survey.judged(counted, gate(self.args.judge));
+        let (total, mut found) = survey.judged(counted, gate(&self.args.judge));
         let total = total.context("no window was opened")?;
+        let expected = expected::judge(expectations, Some(&total));
+        found.causes.extend(expected::failures(&expected));
         if self.args.json {
             put(&(interval_record(survey, &total, &total, true) + "\n"))?;
         } else {
@@ -175,6 +183,7 @@ impl Shown<'_> {
             text.push_str(&self.histogram(&total, size().0));
             put(&text)?;
         }
+        expected::successes(&expected).for_each(remark);
         for warning in &found.warnings {
             remark(format_args!("warning: {warning}"));
         }

@@ -7,14 +7,14 @@ use probe_ebpf::h2::{LAST, bounds};
 use super::{measure::End, survey::Survey};
 use crate::{
     evidence::{
-        BucketRecord, CheckRecord, CheckTargetRecord, CommandRecord, Exit, IdentityRecord,
-        IntervalRecord, LatencyRecord, Record, StretchRecord, TargetRecord, Tool, VariantRecord,
-        WindowRecord, WindowTargetRecord,
+        BucketRecord, CheckRecord, CheckTargetRecord, CommandRecord, Exit, ExpectationRecord,
+        IdentityRecord, IntervalRecord, LatencyRecord, Record, StretchRecord, TargetRecord, Tool,
+        VariantRecord, WindowRecord, WindowTargetRecord,
     },
     kernel::object_sha256,
     model::{
-        Brief, BriefCounts, Checked, Counts, Histogram, Identity, Kinds, Need, Presence, Target,
-        Variant, Verdict, Window,
+        Brief, BriefCounts, Came, Checked, Counts, Expectation, Histogram, Identity, Kinds, Need,
+        Presence, Target, Variant, Verdict, Window,
     },
     wording::plain,
 };
@@ -30,6 +30,7 @@ pub(super) struct Run<'a> {
     pub(super) windows: &'a [Brief],
     /// All of them together.
     pub(super) total: Option<&'a Window>,
+    pub(super) expected: &'a [(Expectation, Came)],
     pub(super) code: u8,
     pub(super) causes: Vec<String>,
     pub(super) warnings: Vec<String>,
@@ -56,6 +57,7 @@ pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
         targets: here
             .map(|(i, (t, presence))| target(t, presence, counts(i)))
             .collect(),
+        expectations: run.expected.iter().map(expectation).collect(),
         warnings: run.warnings,
     }
 }
@@ -158,6 +160,14 @@ fn command(run: &Run<'_>) -> CommandRecord {
         signal,
         error,
         wall_ns: run.wall_ns,
+    }
+}
+
+fn expectation((expectation, came): &(Expectation, Came)) -> ExpectationRecord {
+    ExpectationRecord {
+        text: expectation.text.clone(),
+        counted: came.counted.clone(),
+        outcome: came.outcome.word(),
     }
 }
 

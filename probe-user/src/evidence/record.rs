@@ -17,6 +17,7 @@ pub(crate) struct Record {
     pub(crate) exit: Exit,
     pub(crate) windows: Vec<WindowRecord>,
     pub(crate) targets: Vec<TargetRecord>,
+    pub(crate) expectations: Vec<ExpectationRecord>,
     /// What a reader must know beside the numbers.
     pub(crate) warnings: Vec<String>,
 }
@@ -24,6 +25,18 @@ pub(crate) struct Record {
 impl Record {
     /// This version's name.
     pub(crate) const SCHEMA: &'static str = "cowprobe-record-1";
+}
+
+/// What was expected, and what came of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ExpectationRecord {
+    /// As it was written.
+    pub(crate) text: String,
+    /// The number that was compared, or the two of a ratio; empty without a valid
+    /// count.
+    pub(crate) counted: Vec<u64>,
+    /// "held", "failed", "undecided" (it depends on missed calls) or "no count".
+    pub(crate) outcome: &'static str,
 }
 
 /// One line of `cowprobe watch --json`.

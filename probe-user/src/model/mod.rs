@@ -2,6 +2,7 @@
 //! them. No I/O, and nothing of how a number was read or is shown.
 
 mod checked;
+mod expectation;
 mod histogram;
 mod host;
 mod snapshot;
@@ -11,6 +12,7 @@ mod verdict;
 mod window;
 
 pub(crate) use checked::{CheckRow, Checked};
+pub(crate) use expectation::{Came, Expectation, Outcome};
 pub(crate) use histogram::Histogram;
 pub(crate) use host::{Found, Identity, Presence, Variant};
 pub(crate) use snapshot::{Losses, Reading, Snapshot};

@@ -98,6 +98,27 @@ pub(super) fn no_command() -> anyhow::Result<String> {
     Ok(ran.stderr)
 }
 
+pub(super) fn expectations() -> anyhow::Result<String> {
+    let run = |expect: &str| cowprobe(&["run", "--expect", expect, "-o", RECORD, "--", "true"]);
+    let held = run("remap==0")?;
+    held.expect(0)?;
+    ensure!(
+        held.stderr.contains("expected remap==0: counted 0: held"),
+        "{}",
+        held.stderr
+    );
+    let failed = run("inhibit>=1")?;
+    failed.expect(1)?;
+    let line = "expected inhibit>=1: counted 0: failed";
+    ensure!(failed.stderr.contains(line), "{}", failed.stderr);
+    let record = record()?;
+    ensure!(record["expectations"][0]["outcome"] == "failed", "{record}");
+    let wrong = run("writeback==1")?;
+    wrong.expect(2)?;
+    wrong.expect_line(&["writeback", "write more of it"])?;
+    Ok(failed.stderr.lines().last().unwrap_or_default().to_owned())
+}
+
 pub(super) fn command_not_found() -> anyhow::Result<String> {
     let ran = cowprobe(&["run", "-o", RECORD, "--", "no-such-command"])?;
     ran.expect(127)?;

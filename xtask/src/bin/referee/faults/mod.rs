@@ -26,6 +26,7 @@ const CHECKS: &[Check] = &[
     ("capabilities are enough", input::capabilities_are_enough),
     ("unknown subcommand", input::unknown_subcommand),
     ("no command", input::no_command),
+    ("expectations", input::expectations),
     ("command not found", input::command_not_found),
     ("command not executable", input::command_not_executable),
     ("unwritable output", input::unwritable_output),
