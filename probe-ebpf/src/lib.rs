@@ -24,6 +24,15 @@ pub const GATE_MAP: &str = ".bss";
 /// The setting, fixed at load time, that holds the target's decoder bits.
 pub const DECODER_GLOBAL: &str = "DECODER";
 
+/// The setting that holds the offset of `flags` in `struct task_struct`; 0 if it is
+/// not known, and then who executes a call is not told.
+pub const FLAGS_OFFSET_GLOBAL: &str = "FLAGS_OFFSET";
+/// The map of one cgroup, that of the workload; empty if there is none.
+pub const CGROUP_MAP: &str = "WORKLOAD";
+
+/// `PF_KTHREAD`, `include/linux/sched.h` of Linux 7.2.
+pub const PF_KTHREAD: u32 = 0x0020_0000;
+
 /// Decoder bit: the sixth argument is `remap_flags`, whose bit 0 tells dedupe
 /// from clone (`REMAP_FILE_DEDUP`, `include/linux/fs.h` of Linux 7.2).
 pub const DECODE_REMAP_FLAGS: u32 = 1 << 0;
@@ -39,6 +48,61 @@ pub const KINDS: usize = 2;
 pub const KIND_PLAIN: usize = 0;
 /// The kind of a remap with [`REMAP_FILE_DEDUP`].
 pub const KIND_DEDUPE: usize = 1;
+
+/// Who executes a call, not for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// A task of the workload's cgroup.
+    Workload,
+    /// btrfs' transaction thread.
+    Commit,
+    /// btrfs' cleaner.
+    Cleaner,
+    /// A worker of the kernel.
+    Kworker,
+    /// Another thread of the kernel.
+    Kthread,
+    /// Another task, or, where nothing is told, any.
+    Other,
+}
+
+impl Class {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; CLASSES] = [
+        Self::Workload,
+        Self::Commit,
+        Self::Cleaner,
+        Self::Kworker,
+        Self::Kthread,
+        Self::Other,
+    ];
+
+    /// Of a thread of the kernel, by its name (`fs/btrfs/disk-io.c` and
+    /// `kernel/workqueue.c` of Linux 7.2; a name is cut at 15 characters).
+    #[must_use]
+    #[inline]
+    pub const fn of_kthread(comm: &[u8; 16]) -> Self {
+        if starts_with(comm, *b"btrfs-tr") {
+            Self::Commit
+        } else if starts_with(comm, *b"btrfs-cl") {
+            Self::Cleaner
+        } else if starts_with(comm, *b"kworker/") {
+            Self::Kworker
+        } else {
+            Self::Kthread
+        }
+    }
+}
+
+/// The first eight bytes are compared at once.
+const fn starts_with(comm: &[u8; 16], eight: [u8; 8]) -> bool {
+    let first = u128::from_le_bytes(*comm) & u64::MAX as u128;
+    first == u64::from_le_bytes(eight) as u128
+}
+
+/// How many classes there are.
+pub const CLASSES: usize = 6;
 
 /// How many calls of one target can be under way at once. One more is counted as
 /// a call, and in [`Tally::unstored`].
@@ -90,8 +154,8 @@ pub struct OfEpoch {
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Calls by kind; written by the entry program.
-    pub calls: [u64; KINDS],
+    /// Calls by kind and by [`Class`]; written by the entry program.
+    pub calls: [[u64; CLASSES]; KINDS],
     /// Of the calls, those whose start could not be kept; written by the entry
     /// program. Their returns are [`Self::unmatched`].
     pub unstored: u64,
@@ -123,7 +187,7 @@ impl Default for Tally {
 
 impl Tally {
     /// How many `u64` words of a tally mean something.
-    pub const WORDS: usize = KINDS + 6 + h2::SLOTS + 4 * EPOCHS;
+    pub const WORDS: usize = KINDS * CLASSES + 6 + h2::SLOTS + 4 * EPOCHS;
     /// From one tally to the next in `u64` words.
     pub const STRIDE: usize = size_of::<Self>() / size_of::<u64>();
 
@@ -133,7 +197,7 @@ impl Tally {
         let mut rest = words.into_iter();
         let mut next = || rest.next().unwrap_or_default();
         Self {
-            calls: [next(), next()],
+            calls: core::array::from_fn(|_| core::array::from_fn(|_| next())),
             unstored: next(),
             abandoned: next(),
             returns: next(),
@@ -152,13 +216,14 @@ impl Tally {
 
     /// All calls, whatever their kind.
     #[must_use]
-    pub const fn total_calls(&self) -> u64 {
-        self.calls[KIND_PLAIN] + self.calls[KIND_DEDUPE]
+    pub fn total_calls(&self) -> u64 {
+        self.calls.as_flattened().iter().sum()
     }
 
     /// Adds another CPU's tally.
     pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.calls.iter_mut().zip(other.calls) {
+        let calls = self.calls.as_flattened_mut().iter_mut();
+        for (mine, theirs) in calls.zip(other.calls.as_flattened()) {
             *mine += theirs;
         }
         self.unstored += other.unstored;
@@ -242,7 +307,7 @@ mod tests {
         assert_eq!(Tally::STRIDE, Tally::WORDS.next_multiple_of(8));
         let tally = numbered();
         for (offset, value) in [
-            (offset_of!(Tally, calls), tally.calls[0]),
+            (offset_of!(Tally, calls), tally.calls[0][0]),
             (offset_of!(Tally, unstored), tally.unstored),
             (offset_of!(Tally, abandoned), tally.abandoned),
             (offset_of!(Tally, returns), tally.returns),
@@ -255,7 +320,7 @@ mod tests {
             assert_eq!(offset as u64 / 8 + 1, value);
         }
         assert_eq!(tally.epochs[EPOCHS - 1].late, Tally::WORDS as u64);
-        assert_eq!(tally.total_calls(), 3);
+        assert_eq!(tally.total_calls(), (1..=12).sum());
     }
 
     #[test]
@@ -263,7 +328,7 @@ mod tests {
         let mut sum = numbered();
         sum.merge(&numbered());
         let one = numbered();
-        assert_eq!(sum.calls, one.calls.map(|n| 2 * n));
+        assert_eq!(sum.calls, one.calls.map(|by_class| by_class.map(|n| 2 * n)));
         assert_eq!(sum.sum_ns, 2 * one.sum_ns);
         assert_eq!(sum.buckets, one.buckets.map(|n| 2 * n));
         for (sum, one) in sum.epochs.iter().zip(one.epochs) {
@@ -317,6 +382,23 @@ mod tests {
         assert_eq!(a, of(8, u64::MAX, 0, 1));
         a.note(12, 3);
         assert_eq!(a, of(12, 3, 3, 0));
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_told_by_name() {
+        for (comm, class) in [
+            (*b"btrfs-transacti\0", Class::Commit),
+            (*b"btrfs-cleaner\0\0\0", Class::Cleaner),
+            (*b"kworker/0:1\0\0\0\0\0", Class::Kworker),
+            (*b"kworker\0\0\0\0\0\0\0\0\0", Class::Kthread),
+            (*b"btrfs-balance\0\0\0", Class::Kthread),
+            ([0; 16], Class::Kthread),
+        ] {
+            assert_eq!(Class::of_kthread(&comm), class);
+        }
+        for (number, class) in Class::ALL.into_iter().enumerate() {
+            assert_eq!(class as usize, number);
+        }
     }
 
     #[test]

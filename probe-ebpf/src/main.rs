@@ -17,13 +17,16 @@
 use aya_ebpf::{
     Global,
     bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_NOEXIST},
-    helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    helpers::{
+        bpf_get_current_comm, bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_ktime_get_ns,
+    },
     macros::{kprobe, kretprobe, map},
-    maps::{Array, HashMap},
+    maps::{Array, CgroupArray, HashMap},
     programs::{ProbeContext, RetProbeContext},
 };
 use probe_ebpf::{
-    DECODE_ERRNO, DECODE_REMAP_FLAGS, EPOCHS, KIND_PLAIN, STARTS as MOST, Start, Tally,
+    Class, DECODE_ERRNO, DECODE_REMAP_FLAGS, EPOCHS, KIND_PLAIN, PF_KTHREAD, STARTS as MOST, Start,
+    Tally,
     h2::{TABLE, TABLE_VALUES, slot_by},
     remap_kind,
 };
@@ -40,6 +43,14 @@ static STARTS: HashMap<u64, Start> = HashMap::with_max_entries(MOST, 0);
 /// The target's decoder bits, set by user space before loading.
 #[unsafe(no_mangle)]
 static DECODER: Global<u32> = Global::new(0);
+
+/// Where the flags of a task are, set by user space before loading.
+#[unsafe(no_mangle)]
+static FLAGS_OFFSET: Global<u32> = Global::new(0);
+
+/// The cgroup of the workload, put in before a window opens.
+#[map]
+static WORKLOAD: CgroupArray = CgroupArray::with_max_entries(1, 0);
 
 /// The histogram's table, in the programs' own read-only memory.
 static SLOTS_TABLE: [u8; TABLE_VALUES] = TABLE;
@@ -64,7 +75,7 @@ pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
         } else {
             remap_kind(ctx.arg(5).unwrap_or(0))
         };
-        tally.calls[kind] += 1;
+        tally.calls[kind][class() as usize] += 1;
     }
     let frame = entry_frame(&ctx);
     // SAFETY: a helper without conditions.
@@ -122,6 +133,31 @@ pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
     // Counted before it is removed: user space relies on it to count what is under way.
     let _ = STARTS.remove(frame);
     0
+}
+
+/// Who executes this call.
+#[inline]
+fn class() -> Class {
+    let offset = FLAGS_OFFSET.load();
+    if offset == 0 {
+        return Class::Other;
+    }
+    // SAFETY: the kernel's own task; the offset is that of its flags, which the verifier
+    // checks.
+    let flags = unsafe {
+        let task = bpf_get_current_task_btf().cast::<u8>();
+        task.add(offset as usize).cast::<u32>().read()
+    };
+    if flags & PF_KTHREAD != 0 {
+        let comm = bpf_get_current_comm().unwrap_or_default();
+        return Class::of_kthread(&comm);
+    }
+    // An error says that there is no such cgroup.
+    if WORKLOAD.current_task_under_cgroup(0) == Ok(true) {
+        Class::Workload
+    } else {
+        Class::Other
+    }
 }
 
 /// Each program reads it once: a call, and a return, is of one window.

@@ -1,6 +1,8 @@
 //! The windows of a run: opened and closed one after the other, kept apart and
 //! summed.
 
+use std::os::fd::BorrowedFd;
+
 use anyhow::bail;
 
 use super::{footing::Footing, survey::Plan};
@@ -16,7 +18,9 @@ pub(super) struct Counting {
     probes: Probes,
     names: Vec<String>,
     presence: Vec<Presence>,
-    open: Option<(Snapshot, Footing)>,
+    /// When the probes were attached.
+    footing: Footing,
+    open: Option<Snapshot>,
     counted: Counted,
 }
 
@@ -35,15 +39,18 @@ pub(super) struct Counted {
 
 impl Counting {
     /// Attaches. No window is open yet.
-    pub(super) fn attach(plan: &mut Plan) -> anyhow::Result<Self> {
-        let probes = plan.attach()?;
-        if let Some(refusal) = Footing::read(&plan.presence).refusal() {
+    pub(super) fn attach(plan: &mut Plan, cgroup: Option<BorrowedFd<'_>>) -> anyhow::Result<Self> {
+        // Before: a module that is loaded again meanwhile has no probes.
+        let footing = Footing::read(&plan.presence);
+        if let Some(refusal) = footing.refusal() {
             bail!(refusal);
         }
+        let probes = plan.attach(cgroup)?;
         Ok(Self {
             probes,
             names: plan.targets.iter().map(Target::name).collect(),
             presence: plan.presence.clone(),
+            footing,
             open: None,
             counted: Counted::default(),
         })
@@ -52,8 +59,7 @@ impl Counting {
     /// Opens a window, unless one is open.
     pub(super) fn enable(&mut self) -> anyhow::Result<()> {
         if self.open.is_none() {
-            let footing = Footing::read(&self.presence);
-            self.open = Some((self.probes.open()?, footing));
+            self.open = Some(self.probes.open()?);
         }
         Ok(())
     }
@@ -61,7 +67,7 @@ impl Counting {
     /// Closes the window, if one is open. A window that cannot be closed has no
     /// counts, which is a cause of failure and no reason to end.
     pub(super) fn disable(&mut self) {
-        let Some((open, footing)) = self.open.take() else {
+        let Some(open) = self.open.take() else {
             return;
         };
         let counted = &mut self.counted;
@@ -69,9 +75,9 @@ impl Counting {
             Ok(close) => {
                 let mut window = Window::whole(&open, &close);
                 let later = Footing::read(&self.presence);
-                let judged = Footing::judge(&footing, &later, &self.presence, &mut window);
+                let judged = Footing::judge(&self.footing, &later, &self.presence, &mut window);
                 note(&mut counted.causes, judged);
-                note(&mut counted.warnings, footing.warning());
+                note(&mut counted.warnings, self.footing.warning());
                 window
             }
             Err(error) => {
@@ -79,6 +85,7 @@ impl Counting {
                 Window {
                     start_ns: open.at_ns,
                     end_ns: open.at_ns,
+                    classes: open.classes.clone(),
                     counts: vec![None; self.presence.len()],
                 }
             }
@@ -93,7 +100,7 @@ impl Counting {
     /// A reading of the window that is open, with the one that opened it.
     pub(super) fn now(&self) -> anyhow::Result<Option<(&Snapshot, Snapshot)>> {
         match &self.open {
-            Some((open, _)) => Ok(Some((open, self.probes.snapshot()?))),
+            Some(open) => Ok(Some((open, self.probes.snapshot()?))),
             None => Ok(None),
         }
     }

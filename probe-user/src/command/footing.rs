@@ -7,7 +7,7 @@ use crate::{
     model::{Presence, Window},
 };
 
-/// Read at both edges of a window.
+/// Read before probes are attached, and at the end of each window.
 #[derive(Clone, Debug)]
 pub(super) struct Footing {
     armed: Result<bool, String>,
@@ -92,6 +92,7 @@ mod tests {
         let snapshot = Snapshot {
             at_ns: 0,
             epoch: 1,
+            classes: crate::model::Classes::Threads,
             readings: vec![Some(reading)],
         };
         let mut window = Window::whole(&snapshot, &snapshot);

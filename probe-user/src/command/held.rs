@@ -3,6 +3,7 @@
 
 use std::{
     ffi::OsString,
+    fs::File,
     io::{self, PipeWriter, Read as _, Write as _},
     os::fd::AsRawFd as _,
 };
@@ -16,14 +17,16 @@ use tokio::{
 /// dropped, or we die, the child ends without having run the command.
 #[derive(Debug)]
 pub(super) struct Held {
+    /// Whether it is in the cgroup that it was to enter.
+    pub(super) entered: bool,
     gate: PipeWriter,
     spawning: JoinHandle<io::Result<Child>>,
 }
 
 impl Held {
     /// Forks a child for `argv`, whose first word is the program, and returns when
-    /// it waits.
-    pub(super) async fn hold(argv: &[OsString]) -> io::Result<Self> {
+    /// it waits. It enters the cgroup whose `cgroup.procs` is given.
+    pub(super) async fn hold(argv: &[OsString], cgroup: Option<File>) -> io::Result<Self> {
         let (wait, gate) = io::pipe()?;
         let (mut forked, tell) = io::pipe()?;
         let (program, rest) = argv.split_first().expect("clap wants one word or more");
@@ -34,8 +37,12 @@ impl Held {
             // The child's own copy of the gate would keep the pipe open after our death.
             // SAFETY: closes an fd of the child that nothing else in it uses.
             unsafe { libc::close(inherited_gate) };
+            let entered = cgroup.as_ref().is_some_and(|procs| {
+                // SAFETY: the pointer is to one byte.
+                unsafe { libc::write(procs.as_raw_fd(), b"0".as_ptr().cast(), 1) == 1 }
+            });
             // SAFETY: the pointer is to one byte. It matters to nobody if this fails.
-            unsafe { libc::write(tell.as_raw_fd(), [1_u8].as_ptr().cast(), 1) };
+            unsafe { libc::write(tell.as_raw_fd(), [u8::from(entered)].as_ptr().cast(), 1) };
             wait_for_release(wait.as_raw_fd())
         };
         // SAFETY: between fork and exec `hold` makes system calls only and allocates nothing.
@@ -43,18 +50,25 @@ impl Held {
         // spawn() returns when the child has exec'd or failed to: not before it is released.
         let spawning = tokio::task::spawn_blocking(move || command.spawn());
         // One byte from the child; without a child the pipe ends, and spawn() says why.
-        match forked.read(&mut [0])? {
+        let mut entered = [0];
+        match forked.read(&mut entered)? {
             0 => match spawning.await.map_err(io::Error::other)? {
                 Err(error) => Err(error),
                 Ok(_) => Err(io::Error::other("the command was not held")),
             },
-            _ => Ok(Self { gate, spawning }),
+            _ => Ok(Self {
+                entered: entered == [1],
+                gate,
+                spawning,
+            }),
         }
     }
 
     /// Lets the child run the command; an error says why it could not.
     pub(super) async fn release(self) -> io::Result<Child> {
-        let Self { mut gate, spawning } = self;
+        let Self {
+            mut gate, spawning, ..
+        } = self;
         match gate.write_all(b"1") {
             // A child that a signal ended in the meantime is reported by its exit.
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e),
@@ -96,7 +110,7 @@ mod tests {
     async fn it_runs_after_the_release() {
         let dir = tempfile::tempdir().expect("a directory");
         let mark = dir.path().join("mark");
-        let held = Held::hold(&touch(&mark)).await.expect("forks");
+        let held = Held::hold(&touch(&mark), None).await.expect("forks");
         assert!(!mark.exists());
         let mut child = held.release().await.expect("runs");
         assert_eq!(child.wait().await.expect("ends").into_raw(), 0);
@@ -107,8 +121,8 @@ mod tests {
     async fn dropped_it_never_runs() {
         let dir = tempfile::tempdir().expect("a directory");
         let mark = dir.path().join("mark");
-        let held = Held::hold(&touch(&mark)).await.expect("forks");
-        let Held { gate, spawning } = held;
+        let held = Held::hold(&touch(&mark), None).await.expect("forks");
+        let Held { gate, spawning, .. } = held;
         drop(gate);
         let error = spawning.await.expect("joins").expect_err("did not run");
         assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
@@ -121,7 +135,7 @@ mod tests {
             ("/no/such/program", io::ErrorKind::NotFound),
             ("/", io::ErrorKind::PermissionDenied),
         ] {
-            let held = Held::hold(&[program.into()]).await.expect("forks");
+            let held = Held::hold(&[program.into()], None).await.expect("forks");
             let error = held.release().await.expect_err("cannot run");
             assert_eq!(error.kind(), kind, "{program}");
         }

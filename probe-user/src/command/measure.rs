@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use tokio::{process::Child, time::Instant};
 
 use super::{
+    cgroup::Cgroup,
     control::{Control, Order},
     counting::{Counted, Counting},
     held::Held,
@@ -98,10 +99,19 @@ pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<M
             .context("cannot listen for signals")?;
     let control = args.control.as_ref().map(Control::open).transpose()?;
     let ready = Ready::from(args.ready_fd)?;
-    let held = Held::hold(&args.command)
+    let cgroup = Cgroup::make();
+    let entrance = cgroup.as_ref().ok().map(Cgroup::entrance).transpose();
+    let held = Held::hold(&args.command, entrance.ok().flatten())
         .await
         .context("cannot fork for the command")?;
-    let mut counting = Counting::attach(plan)?;
+    // Without it the workload is not told from other tasks.
+    let workload = cgroup.as_ref().ok().filter(|_| held.entered);
+    let mut counting = Counting::attach(plan, workload.map(Cgroup::fd))?;
+    let untold = match (&cgroup, workload) {
+        (Err(why), _) => Some(why.clone()),
+        (Ok(_), None) => Some("the command could not enter its cgroup".to_owned()),
+        (Ok(_), Some(_)) => None,
+    };
     if args.delay == Delay::None {
         counting.enable()?;
     }
@@ -120,6 +130,7 @@ pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<M
         Err(error) => return Ok(not_run(End::NotStarted(error))),
     };
     let mut running = Running {
+        untold,
         child,
         control,
         counting,
@@ -139,6 +150,8 @@ pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<M
 /// A command under way.
 struct Running {
     child: Child,
+    /// Why the workload is not told from other tasks, if it is not.
+    untold: Option<String>,
     control: Option<Control>,
     counting: Counting,
     /// No window is opened any more.
@@ -226,6 +239,9 @@ impl Running {
         let warnings = &mut counted.warnings;
         if self.unknown > 1 {
             warnings.push(format!("{} orders were none", self.unknown));
+        }
+        if let Some(why) = self.untold {
+            warnings.push(format!("the workload is not told from other tasks: {why}"));
         }
         let unread = self.control.map_or(0, |control| control.unread());
         if unread > 0 {

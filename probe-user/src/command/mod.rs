@@ -2,6 +2,7 @@
 //! the exit status.
 
 mod bench;
+mod cgroup;
 mod check;
 mod control;
 mod counting;

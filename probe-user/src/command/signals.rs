@@ -4,13 +4,15 @@ use std::{
     io, mem, ptr,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     task::Poll,
     time::Duration,
 };
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::kernel::monotonic_ns;
 
 /// The signals that are listened for.
 #[derive(Debug)]
@@ -56,16 +58,23 @@ impl Signals {
     }
 }
 
+/// One that comes sooner after the first is the same: timeout(1) and shells send a
+/// signal to a process and to its group.
+const SAME_NS: u64 = 100_000_000;
+
 /// Lets the second of these signals end us at once, even where we are stuck: behind
 /// a reader that has stopped to read no signal is ever looked at. `farewell` is
 /// written to standard output first, if there is room for it.
-pub(super) fn abort_on_second(numbers: &[i32], farewell: &'static str) -> io::Result<()> {
-    let seen = Arc::new(AtomicBool::new(false));
+pub(super) fn abort_on_second(numbers: &[i32], farewell: fn() -> &'static str) -> io::Result<()> {
+    // When the first came; 0 before.
+    let first_ns = Arc::new(AtomicU64::new(0));
     for &number in numbers {
-        let seen = Arc::clone(&seen);
+        let first_ns = Arc::clone(&first_ns);
         let handler = move || {
-            if seen.swap(true, Ordering::Relaxed) {
-                say_if_there_is_room(farewell);
+            let now_ns = monotonic_ns();
+            let first = first_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
+            if first.is_err_and(|first| now_ns - first >= SAME_NS) {
+                say_if_there_is_room(farewell());
                 // SAFETY: both are async-signal-safe. It is delivered when we return.
                 unsafe {
                     libc::signal(number, libc::SIG_DFL);

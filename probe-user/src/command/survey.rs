@@ -4,7 +4,7 @@
 //! make, for a command is held meanwhile. The rest is a [`Survey`]: reading all
 //! symbols and types of a kernel takes longer than attaching.
 
-use std::{thread, time::Duration};
+use std::{os::fd::BorrowedFd, thread, time::Duration};
 
 use anyhow::{Context as _, bail};
 
@@ -14,8 +14,10 @@ use super::{
 };
 use crate::{
     evidence::{Findings, Gate, findings},
-    kernel::{Probes, Symbols, btrfs_is_there, btrfs_presence, identity, is_in_btf, variant},
-    model::{Identity, Need, Presence, Target, Variant, Window},
+    kernel::{
+        AttachError, Probes, Symbols, btrfs_is_there, btrfs_presence, identity, is_in_btf, variant,
+    },
+    model::{Classes, Found, Identity, Need, Presence, Target, Variant, Window},
     wording::causes,
 };
 
@@ -30,6 +32,8 @@ pub(super) struct Plan {
     /// In the order of the targets. Of the three it is presumed until they are
     /// attached; [`Survey::of`] looks each of them up.
     pub(super) presence: Vec<Presence>,
+    /// Whether each was looked up by name; else that remains to be done.
+    looked_up: bool,
 }
 
 impl Plan {
@@ -45,7 +49,11 @@ impl Plan {
         let three = Target::three().len();
         if targets.len() == three {
             let presence = vec![btrfs_presence(); three];
-            return Ok(Self { targets, presence });
+            return Ok(Self {
+                targets,
+                presence,
+                looked_up: false,
+            });
         }
         // A name that a user typed may be wrong in many ways.
         let presence = places(&targets)?;
@@ -54,16 +62,26 @@ impl Plan {
                 bail!(absence(target, is_in_btf(&target.symbol)));
             }
         }
-        Ok(Self { targets, presence })
+        Ok(Self {
+            targets,
+            presence,
+            looked_up: true,
+        })
     }
 
-    /// Attaches what is here, and notes what is not.
-    pub(super) fn attach(&mut self) -> anyhow::Result<Probes> {
-        let probes = Probes::attach(&available(&self.targets, &self.presence))?;
-        for (presence, attached) in self.presence.iter_mut().zip(probes.attached()) {
-            if !attached {
-                *presence = Presence::Absent;
+    /// Attaches what is here, and notes what is not. An error if the kernel does not
+    /// find what was looked up.
+    pub(super) fn attach(&mut self, cgroup: Option<BorrowedFd<'_>>) -> anyhow::Result<Probes> {
+        let probes = Probes::attach(&available(&self.targets, &self.presence), cgroup)?;
+        let each = self.targets.iter().zip(&mut self.presence);
+        for ((target, presence), attached) in each.zip(probes.attached()) {
+            if attached || *presence == Presence::Absent {
+                continue;
             }
+            if self.looked_up {
+                bail!(AttachError::not_found(target));
+            }
+            *presence = Presence::Absent;
         }
         Ok(probes)
     }
@@ -92,13 +110,19 @@ impl Survey {
     /// Looks at the kernel to which a plan was attached.
     pub(super) fn of(plan: &Plan) -> anyhow::Result<Self> {
         let (targets, mut presence) = (plan.targets.clone(), plan.presence.clone());
-        let doubts = match look_up(&targets) {
-            Ok(symbols) => {
-                let both = targets.iter().zip(&mut presence);
-                both.map(|(target, presence)| confirm(target, presence, &symbols))
+        let doubts = if plan.looked_up {
+            vec![None; targets.len()]
+        } else {
+            match look_up(&targets) {
+                Ok(symbols) => {
+                    let both = targets.iter().zip(&mut presence);
+                    both.map(|(target, presence)| {
+                        confirm(target, presence, &symbols.found(&target.symbol))
+                    })
                     .collect()
+                }
+                Err(error) => vec![Some(causes(&error)); targets.len()],
             }
-            Err(error) => vec![Some(causes(&error)); targets.len()],
         };
         Self::with(targets, presence, doubts)
     }
@@ -117,9 +141,11 @@ impl Survey {
         })
     }
 
-    /// Why a count would be of something else than its target says.
-    pub(super) fn doubts(&self) -> impl Iterator<Item = &String> {
-        self.doubts.iter().flatten()
+    /// Why the count of a required target would be of something else than it says.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        let both = self.targets.iter().zip(&self.doubts);
+        let mut required = both.filter(|(target, _)| target.need == Need::Required);
+        required.find_map(|(_, doubt)| doubt.as_deref())
     }
 
     /// Why the three cannot be there, if they cannot.
@@ -143,16 +169,25 @@ impl Survey {
         let Some(mut total) = total else {
             return (None, Findings { causes, warnings });
         };
-        for (doubt, counts) in self.doubts.iter().zip(&mut total.counts) {
-            if doubt.is_some() {
-                *counts = None;
+        let each = self.targets.iter().zip(&self.doubts);
+        for ((target, doubt), counts) in each.zip(&mut total.counts) {
+            let Some(doubt) = doubt else { continue };
+            *counts = None;
+            let lines = match target.need {
+                Need::Required => &mut causes,
+                Need::Diagnostic => &mut warnings,
+            };
+            if !lines.contains(doubt) {
+                lines.push(doubt.clone());
             }
         }
-        causes.extend(self.doubts().cloned());
         causes.extend(self.failed_gates(&total));
         let found = findings(&self.targets, &total, gate);
         causes.extend(found.causes);
         warnings.splice(0..0, found.warnings);
+        if let Classes::Untold(why) = &total.classes {
+            warnings.push(format!("it is not told who executed the calls: {why}"));
+        }
         (Some(total), Findings { causes, warnings })
     }
 
@@ -181,8 +216,8 @@ fn look_up(targets: &[Target]) -> anyhow::Result<Symbols> {
 
 /// Puts in where a target is, as far as it is still there; a doubt if its count
 /// cannot be of this function alone.
-fn confirm(target: &Target, presence: &mut Presence, symbols: &Symbols) -> Option<String> {
-    match place(target, &symbols.found(&target.symbol)) {
+fn confirm(target: &Target, presence: &mut Presence, found: &Found) -> Option<String> {
+    match place(target, found) {
         // It was not attached, or went away since: a window's footing says so.
         Ok(found) => {
             if *presence != Presence::Absent && found != Presence::Absent {
@@ -207,4 +242,96 @@ fn available<'a>(targets: &'a [Target], presence: &[Presence]) -> Vec<Option<&'a
     let both = targets.iter().zip(presence);
     both.map(|(target, p)| (*p != Presence::Absent).then_some(target))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_attached_by_name_is_confirmed() {
+        let module = || Presence::Module("btrfs".to_owned());
+        let [target, ..] = Target::three();
+        let found = |places: &[Presence], twins: &[&str]| Found {
+            places: places.to_vec(),
+            twins: twins.iter().map(|&twin| twin.to_owned()).collect(),
+        };
+        let check = |presumed: Presence, found: Found, confirmed: Presence, doubt: Option<&str>| {
+            let mut presence = presumed;
+            let said = confirm(&target, &mut presence, &found);
+            assert_eq!(presence, confirmed);
+            match (&said, doubt) {
+                (None, None) => {}
+                (Some(said), Some(words)) => assert!(said.contains(words), "{said}"),
+                _ => panic!("{said:?}, not {doubt:?}"),
+            }
+        };
+        check(module(), found(&[module()], &[]), module(), None);
+        check(
+            module(),
+            found(&[Presence::BuiltIn], &[]),
+            Presence::BuiltIn,
+            None,
+        );
+        // It went away meanwhile.
+        check(module(), found(&[], &[]), module(), None);
+        check(Presence::Absent, found(&[], &[]), Presence::Absent, None);
+        let twin = "btrfs_remap_file_range.constprop.0";
+        let whole = Some("would not be whole");
+        check(module(), found(&[module()], &[twin]), module(), whole);
+        check(
+            Presence::Absent,
+            found(&[], &[twin]),
+            Presence::Absent,
+            whole,
+        );
+        let xfs = Presence::Module("xfs".to_owned());
+        check(
+            module(),
+            found(&[module(), xfs], &[]),
+            module(),
+            Some("several functions"),
+        );
+    }
+
+    #[test]
+    fn a_doubt_takes_the_count_away() {
+        let survey = |need: Need| {
+            let mut targets = Vec::from(Target::three());
+            targets.truncate(1);
+            targets[0].need = need;
+            Survey {
+                identity: Identity {
+                    release: String::new(),
+                    version: String::new(),
+                    machine: String::new(),
+                    boot_id: None,
+                    command_line: None,
+                },
+                variant: Variant::None,
+                targets,
+                presence: vec![Presence::BuiltIn],
+                doubts: vec![Some("a doubt".to_owned())],
+            }
+        };
+        let counted = || Counted {
+            total: Some(Window {
+                start_ns: 0,
+                end_ns: 1,
+                classes: Classes::Threads,
+                counts: vec![None],
+            }),
+            ..Counted::default()
+        };
+        let required = survey(Need::Required);
+        let (window, found) = required.judged(counted(), Gate::default());
+        assert_eq!(window.expect("counted").counts, [None]);
+        assert_eq!(found.causes[0], "a doubt");
+        assert_eq!(required.refusal(), Some("a doubt"));
+        let diagnostic = survey(Need::Diagnostic);
+        let (_, found) = diagnostic.judged(counted(), Gate::default());
+        assert_eq!(found.causes, [""; 0]);
+        assert_eq!(found.warnings, ["a doubt"]);
+        assert_eq!(diagnostic.refusal(), None);
+    }
 }

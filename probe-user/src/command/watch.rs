@@ -1,7 +1,7 @@
 //! `cowprobe watch`: live tables until a signal or for a time, then totals.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, Write as _},
     process::ExitCode,
     time::Duration,
 };
@@ -65,25 +65,21 @@ async fn follow(
     expectations: Vec<Expectation>,
 ) -> anyhow::Result<ExitCode> {
     let mut endings = Signals::listen(&ENDING).context("cannot listen for signals")?;
-    let farewell = if screen_is_wanted(args) {
-        Screen::LEAVE
-    } else {
-        ""
-    };
-    abort_on_second(&ENDING, farewell)?;
+    abort_on_second(&ENDING, Screen::farewell)?;
     let mut hangups = Signals::listen_unless_ignored(&[libc::SIGHUP])?;
     let mut prompts =
         Signals::listen(&[libc::SIGUSR1, SignalKind::window_change().as_raw_value()])?;
     let ready = Ready::from(args.ready_fd)?;
-    let mut counting = Counting::attach(&mut plan)?;
+    let mut counting = Counting::attach(&mut plan, None)?;
     let survey = Survey::of(&plan)?;
-    if let Some(doubt) = survey.doubts().next() {
+    if let Some(doubt) = survey.refusal() {
         bail!("{doubt}");
     }
     counting.enable()?;
     let begin = Instant::now();
     ready.say()?;
-    let screen = screen_is_wanted(args).then(Screen::take);
+    let drawn = !args.json && Screen::is_possible();
+    let screen = drawn.then(Screen::take);
     let screen = screen.transpose().context("cannot draw")?;
     let shown = Shown { args, survey, hist };
 
@@ -197,11 +193,6 @@ impl Shown<'_> {
             ExitCode::from(GATE_FAILED)
         })
     }
-}
-
-/// Whether tables are drawn over each other.
-fn screen_is_wanted(args: &WatchArgs) -> bool {
-    !args.json && io::stdout().is_terminal()
 }
 
 /// Writes a whole block at once.

@@ -2,19 +2,22 @@
 
 use std::{ffi::OsString, os::unix::process::ExitStatusExt as _};
 
-use probe_ebpf::h2::{LAST, bounds};
+use probe_ebpf::{
+    Class,
+    h2::{LAST, bounds},
+};
 
 use super::{measure::End, survey::Survey};
 use crate::{
     evidence::{
-        BucketRecord, CheckRecord, CheckTargetRecord, CommandRecord, Exit, ExpectationRecord,
-        IdentityRecord, IntervalRecord, LatencyRecord, Record, StretchRecord, TargetRecord, Tool,
-        VariantRecord, WindowRecord, WindowTargetRecord,
+        BucketRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord, Exit,
+        ExpectationRecord, IdentityRecord, IntervalRecord, LatencyRecord, Record, StretchRecord,
+        TargetRecord, Tool, VariantRecord, WindowRecord, WindowTargetRecord,
     },
     kernel::object_sha256,
     model::{
-        Brief, BriefCounts, Came, Checked, Counts, Expectation, Histogram, Identity, Kinds, Need,
-        Presence, Target, Variant, Verdict, Window,
+        Brief, BriefCounts, Came, Checked, Classes, Counts, Expectation, Histogram, Identity,
+        Kinds, Need, Presence, Target, Variant, Verdict, Window,
     },
     wording::plain,
 };
@@ -38,6 +41,8 @@ pub(super) struct Run<'a> {
 
 /// The record of a run.
 pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
+    let untold = || Classes::Untold("nothing was counted".to_owned());
+    let classes = run.total.map_or_else(untold, |w| w.classes.clone());
     let counts = |i: usize| run.total.and_then(|w| w.counts[i].as_ref());
     let here = survey.targets.iter().zip(&survey.presence).enumerate();
     Record {
@@ -55,7 +60,7 @@ pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
         },
         windows: run.windows.iter().map(|w| window(survey, w)).collect(),
         targets: here
-            .map(|(i, (t, presence))| target(t, presence, counts(i)))
+            .map(|(i, (t, presence))| target(t, presence, &classes, counts(i)))
             .collect(),
         expectations: run.expected.iter().map(expectation).collect(),
         warnings: run.warnings,
@@ -72,7 +77,7 @@ pub(super) fn interval_record(
 ) -> String {
     let all = |of: &Window| {
         let here = survey.targets.iter().zip(&survey.presence).zip(&of.counts);
-        here.map(|((t, presence), counts)| target(t, presence, counts.as_ref()))
+        here.map(|((t, presence), counts)| target(t, presence, &of.classes, counts.as_ref()))
             .collect()
     };
     let record = IntervalRecord {
@@ -198,7 +203,29 @@ fn window_target(target: &Target, counts: &BriefCounts) -> WindowTargetRecord {
     }
 }
 
-fn target(target: &Target, presence: &Presence, counts: Option<&Counts>) -> TargetRecord {
+fn executed_by(counts: &Counts, classes: &Classes) -> Option<ClassesRecord> {
+    let calls = |class: Class| counts.by_class[class as usize];
+    let workload = match classes {
+        Classes::Untold(_) => return None,
+        Classes::Threads => None,
+        Classes::All => Some(calls(Class::Workload)),
+    };
+    Some(ClassesRecord {
+        workload,
+        commit: calls(Class::Commit),
+        cleaner: calls(Class::Cleaner),
+        kworker: calls(Class::Kworker),
+        kthread: calls(Class::Kthread),
+        other: calls(Class::Other),
+    })
+}
+
+fn target(
+    target: &Target,
+    presence: &Presence,
+    classes: &Classes,
+    counts: Option<&Counts>,
+) -> TargetRecord {
     let divides = target.kinds == Kinds::CloneDedupe;
     let losses = counts.map(|c| c.losses).unwrap_or_default();
     TargetRecord {
@@ -210,6 +237,7 @@ fn target(target: &Target, presence: &Presence, counts: Option<&Counts>) -> Targ
         calls: counts.map(|c| c.calls),
         clones: counts.filter(|_| divides).map(|c| c.plain),
         dedupes: counts.filter(|_| divides).map(|c| c.dedupe),
+        executed_by: counts.and_then(|c| executed_by(c, classes)),
         returns: counts.map(|c| c.returns),
         in_flight: counts.map(|c| c.in_flight),
         errors: counts.filter(|_| target.returns_errno).map(|c| c.errors),

@@ -6,8 +6,8 @@ mod warnings;
 
 pub(crate) use output::Output;
 pub(crate) use record::{
-    BucketRecord, CheckRecord, CheckTargetRecord, CommandRecord, Exit, ExpectationRecord,
-    IdentityRecord, IntervalRecord, LatencyRecord, Record, StretchRecord, TargetRecord, Tool,
-    VariantRecord, WindowRecord, WindowTargetRecord,
+    BucketRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord, Exit,
+    ExpectationRecord, IdentityRecord, IntervalRecord, LatencyRecord, Record, StretchRecord,
+    TargetRecord, Tool, VariantRecord, WindowRecord, WindowTargetRecord,
 };
 pub(crate) use warnings::{Findings, Gate, findings};

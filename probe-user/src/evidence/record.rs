@@ -211,9 +211,12 @@ pub(crate) struct TargetRecord {
     pub(crate) clones: Option<u64>,
     /// Of the calls, dedupes; `null` where calls do not divide.
     pub(crate) dedupes: Option<u64>,
-    /// Returns that met their call.
+    /// The calls by who executed them, not for whom; `null` if that cannot be told.
+    pub(crate) executed_by: Option<ClassesRecord>,
+    /// Returns that met their call in their window.
     pub(crate) returns: Option<u64>,
-    /// Calls that had not returned at the window's end.
+    /// Calls that had not returned at their window's end: counted, and only in the
+    /// midst of `watch` derived from the fields around it.
     pub(crate) in_flight: Option<u64>,
     /// Negative returns; `null` where the function returns nothing.
     pub(crate) errors: Option<u64>,
@@ -240,6 +243,22 @@ pub(crate) struct TargetRecord {
     /// Of `latency`: whether it has the time of every call that returned.
     pub(crate) times_verdict: Option<&'static str>,
     pub(crate) latency: Option<LatencyRecord>,
+}
+
+/// Who executed calls. Their sum is `calls`.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClassesRecord {
+    /// CMD and all that descends from it; `null` if it is not told from other tasks.
+    pub(crate) workload: Option<u64>,
+    /// btrfs' transaction threads.
+    pub(crate) commit: u64,
+    /// btrfs' cleaners.
+    pub(crate) cleaner: u64,
+    pub(crate) kworker: u64,
+    /// Other threads of the kernel.
+    pub(crate) kthread: u64,
+    /// Other tasks.
+    pub(crate) other: u64,
 }
 
 /// The time from entry to return, of the returns.

@@ -109,6 +109,7 @@ mod tests {
             calls: 10,
             plain: 10,
             dedupe: 0,
+            by_class: [0; 6],
             returns: 9,
             in_flight: 1,
             errors: 0,
@@ -127,6 +128,7 @@ mod tests {
         let window = Window {
             start_ns: 0,
             end_ns: 1,
+            classes: crate::model::Classes::Threads,
             counts: vec![Some(counts), None, None],
         };
         let found = findings(&targets, &window, gate);

@@ -11,7 +11,7 @@ use probe_ebpf::Tally;
 use super::{
     bpf,
     error::AttachError,
-    load::{Copy, Loader},
+    load::{Loaded, Loader},
     perf::{Kprobes, Side},
 };
 use crate::model::{Losses, Target};
@@ -22,7 +22,7 @@ pub(super) struct Attached {
     /// The links. Nothing else holds them: dropped, the probes are gone.
     entry: OwnedFd,
     ret: OwnedFd,
-    copy: Copy,
+    copy: Loaded,
 }
 
 impl Attached {
@@ -75,15 +75,20 @@ impl Attached {
 pub(super) fn attach(
     loader: &Loader,
     targets: &[Option<&Target>],
+    cgroup: Option<BorrowedFd<'_>>,
 ) -> Result<Vec<Option<Attached>>, AttachError> {
+    // First: a kernel without them takes no program for them either.
+    let kprobes = Kprobes::find();
+    if let (Some(target), Err(error)) = (targets.iter().flatten().next(), &kprobes) {
+        return Err(AttachError::refused(target, error));
+    }
     let mut ready = Vec::with_capacity(targets.len());
     for target in targets {
         ready.push(match target {
-            Some(target) => Some((*target, loader.load(target)?)),
+            Some(target) => Some((*target, loader.load(target, cgroup)?)),
             None => None,
         });
     }
-    let kprobes = Kprobes::find();
     let link = |target: &Target, side, program: &OwnedFd| {
         let kprobes = kprobes
             .as_ref()

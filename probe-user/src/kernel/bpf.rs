@@ -23,7 +23,8 @@ use crate::wording::plain;
 /// that a kernel does not know comes back as it was.
 const UNWRITTEN: u64 = u64::MAX;
 
-/// How much of the verifier's words is kept; it ends with the reason.
+/// How much of the verifier's words is kept; it ends with the reason (since Linux 6.4
+/// also where there are more).
 const LOG_BYTES: usize = 1 << 20;
 
 /// Why the kernel does not take a program.
@@ -41,6 +42,13 @@ impl fmt::Display for LoadError {
             Some(reason) => write!(f, "the verifier refuses the program: {error}: {reason}"),
             None => write!(f, "the kernel does not take the program: {error}"),
         }
+    }
+}
+
+impl LoadError {
+    /// Whether the verifier said why.
+    pub(super) const fn has_reason(&self) -> bool {
+        self.reason.is_some()
     }
 }
 
@@ -68,7 +76,8 @@ pub(super) fn load_kprobe_program(
         // The kernel keeps 15 characters and a NUL.
         let kept = program.prog_name.len() - 1;
         for (to, from) in program.prog_name[..kept].iter_mut().zip(name.to_bytes()) {
-            *to = from.cast_signed();
+            // Signed on some machines, unsigned on others.
+            *to = libc::c_char::from_ne_bytes([*from]);
         }
         if !log.is_empty() {
             program.log_level = 1;

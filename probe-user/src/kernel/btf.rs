@@ -11,6 +11,9 @@ const KIND_ARRAY: usize = 3;
 const KIND_STRUCT: usize = 4;
 const KIND_TYPEDEF: usize = 8;
 const KIND_FUNC: usize = 12;
+/// Of a member's offset: with the structure's kind flag, the upper 8 bits are the width
+/// of a bit field.
+const OFFSET_BITS: usize = 0x00ff_ffff;
 /// volatile, const, restrict, typedef and type tag: names for another type.
 const KINDS_ALIAS: [usize; 5] = [KIND_TYPEDEF, 9, 10, 11, 18];
 
@@ -150,6 +153,36 @@ impl<'a> Btf<'a> {
     }
 }
 
+/// From the start of structure `name` to its member: the one question for which the
+/// whole of a blob need not be indexed. The strings may be the beginning of all.
+pub(super) fn member_offset_bytes(
+    types: &[u8],
+    strings: &[u8],
+    name: &str,
+    member: &str,
+) -> Option<usize> {
+    let (name, member) = (
+        string_offset(strings, name)?,
+        string_offset(strings, member)?,
+    );
+    let mut offset = 0;
+    while let Ok(ty) = read_type(types, offset) {
+        if ty.kind == KIND_STRUCT && ty.name == name {
+            let place = (0..ty.count).find(|i| word(ty.tail, i * 12) == Ok(member))?;
+            return Some((word(ty.tail, place * 12 + 8).ok()? & OFFSET_BITS) / 8);
+        }
+        offset += 12 + ty.tail.len();
+    }
+    None
+}
+
+/// Where a string is, which begins after another's end.
+fn string_offset(strings: &[u8], text: &str) -> Option<usize> {
+    let whole = [b"\0", text.as_bytes(), b"\0"].concat();
+    let before = strings.windows(whole.len()).position(|w| w == whole)?;
+    Some(before + 1)
+}
+
 /// Where each type starts.
 fn offsets(types: &[u8]) -> Result<Vec<usize>, BtfError> {
     let mut offsets = Vec::new();
@@ -254,6 +287,31 @@ pub(super) mod tests {
         assert_eq!(split.array_length(1), None);
         assert_eq!(split.array_length(99), None);
         assert_eq!(split.struct_members("u64"), None);
+    }
+
+    #[test]
+    fn a_member_is_found_without_an_index() {
+        // A structure of another name with the same member, then that which is meant.
+        let types = [
+            [1, info(KIND_STRUCT, 1), 64, 12, 2, 8],
+            [5, info(KIND_STRUCT, 2), 64, 16, 2, 0],
+        ];
+        let mut bytes: Vec<u8> = types
+            .as_flattened()
+            .iter()
+            .flat_map(|w| w.to_ne_bytes())
+            .collect();
+        bytes.extend([12_u32, 2, 44 * 8].iter().flat_map(|w| w.to_ne_bytes()));
+        let strings = b"\0one\0handle\0flags\0state\0";
+        let find = |name: &str, member: &str| member_offset_bytes(&bytes, strings, name, member);
+        assert_eq!(find("handle", "flags"), Some(44));
+        assert_eq!(find("one", "flags"), Some(1));
+        assert_eq!(find("one", "state"), None);
+        assert_eq!(find("two", "flags"), None);
+        assert_eq!(find("andle", "flags"), None);
+        for cut in 0..bytes.len() {
+            let _ = member_offset_bytes(&bytes[..cut], strings, "handle", "flags");
+        }
     }
 
     #[test]

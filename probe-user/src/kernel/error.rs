@@ -3,13 +3,16 @@
 use std::{error::Error, fmt, io};
 
 use super::{
-    is_blacklisted, lockdown, missing_capabilities, object::NoObject, perf_event_paranoid,
+    bpf::LoadError, is_blacklisted, lockdown, missing_capabilities, object::NoObject,
+    perf_event_paranoid,
 };
 use crate::{model::Target, wording::causes};
 
 /// Why a probe could not be had.
 #[derive(Debug)]
 pub(crate) enum AttachError {
+    /// The machine does not say what it is.
+    Unreadable(String),
     /// This build has no BPF object.
     NoObject(&'static str),
     /// The object is not what the contract says.
@@ -50,6 +53,7 @@ impl fmt::Display for AttachError {
                     ),
                 }
             }
+            Self::Unreadable(what) => write!(f, "{what}; is /sys mounted?"),
             Self::Refused { name, why } => write!(f, "failed to attach kprobe to {name}: {why}"),
         }
     }
@@ -85,10 +89,24 @@ impl AttachError {
         }
     }
 
+    /// The kernel does not find by name what its list of symbols has: some kernels up to
+    /// Linux 6.11 find nothing by `MODULE:SYMBOL`.
+    pub(crate) fn not_found(target: &Target) -> Self {
+        let why = "the kernel does not find it by this name; write it without its module, or look whether the module is still loaded";
+        Self::refused(target, &why)
+    }
+
     /// A program could not be loaded or attached.
     pub(super) fn of(target: &Target, source: &anyhow::Error) -> Self {
         let mut errors = source.chain().filter_map(|e| e.downcast_ref::<io::Error>());
         let error = errors.next();
+        // The verifier's errno is often that of missing rights.
+        if source.chain().any(|e| {
+            e.downcast_ref::<LoadError>()
+                .is_some_and(LoadError::has_reason)
+        }) {
+            return Self::refused(target, &one_line(source));
+        }
         if error.is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied) {
             return Self::Denied(one_line(source));
         }
@@ -97,7 +115,12 @@ impl AttachError {
             return Self::refused(target, &why);
         }
         if error.and_then(io::Error::raw_os_error) == Some(libc::EADDRNOTAVAIL) {
-            let why = "there are several functions of this name; write MODULE:SYMBOL";
+            let why = match target.module {
+                None => "there are several functions of this name; write MODULE:SYMBOL",
+                Some(_) => {
+                    "there are several functions of this name, and this kernel cannot be told which; leave it out"
+                }
+            };
             return Self::refused(target, &why);
         }
         Self::refused(target, &one_line(source))

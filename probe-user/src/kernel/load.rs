@@ -7,21 +7,29 @@
 use std::{
     collections::{HashMap, HashSet},
     ffi::CString,
-    os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
 };
 
 use aya::maps::MapData;
 use aya_obj::{EbpfSectionKind, Object, generated::BPF_F_MMAPABLE};
 use probe_ebpf::{
-    DECODER_GLOBAL, ENTRY_PROGRAM, GATE_MAP, RETURN_PROGRAM, STARTS_MAP, TALLY_MAP, Tally,
+    CGROUP_MAP, DECODER_GLOBAL, ENTRY_PROGRAM, FLAGS_OFFSET_GLOBAL, GATE_MAP, RETURN_PROGRAM,
+    STARTS_MAP, TALLY_MAP, Tally,
 };
 
-use super::{bpf, error::AttachError, object, shared::Shared, system::possible_cpus};
+use super::{
+    bpf,
+    error::AttachError,
+    object,
+    shared::{Access, Shared},
+    system::possible_cpus,
+    task::flags_offset,
+};
 use crate::{model::Target, wording::plain};
 
 /// One target's copy of the object, in the kernel and not attached.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct Loaded {
     /// A tally for each possible CPU.
     pub(super) tallies: Shared,
     /// One word.
@@ -37,17 +45,29 @@ pub(super) struct Loader {
     object: Object,
     /// How many CPUs the kernel can have, those that are not there included.
     cpus: u32,
+    /// Of a task; an error says why it is not known.
+    flags_offset: Result<u32, String>,
 }
 
 impl Loader {
     pub(super) fn new() -> Result<Self, AttachError> {
-        let cpus = possible_cpus().map_err(|e| AttachError::Denied(plain(&e)))?;
+        let cpus = possible_cpus().map_err(|e| {
+            AttachError::Unreadable(format!(
+                "cannot tell how many CPUs there can be: {}",
+                plain(&e)
+            ))
+        })?;
         Self::of(object::bytes()?, cpus)
+    }
+
+    /// Why it cannot be told who executes a call, if it cannot.
+    pub(super) fn classes_untold(&self) -> Option<&str> {
+        self.flags_offset.as_ref().err().map(String::as_str)
     }
 
     fn of(bytes: &[u8], cpus: u32) -> Result<Self, AttachError> {
         let mut object = Object::parse(bytes).map_err(|e| AttachError::damaged(&e.into()))?;
-        for name in [TALLY_MAP, STARTS_MAP, GATE_MAP] {
+        for name in [TALLY_MAP, STARTS_MAP, GATE_MAP, CGROUP_MAP] {
             let map = object.maps.get_mut(name);
             let map = map.ok_or_else(|| AttachError::lacks(name))?;
             match (name, map) {
@@ -61,16 +81,29 @@ impl Loader {
                 return Err(AttachError::lacks(name));
             }
         }
-        Ok(Self { object, cpus })
+        Ok(Self {
+            object,
+            cpus,
+            flags_offset: flags_offset(),
+        })
     }
 
     /// Makes the maps of one copy, and has the kernel verify its programs.
-    pub(super) fn load(&self, target: &Target) -> Result<Copy, AttachError> {
+    /// Calls of the tasks in `cgroup` are the workload's.
+    pub(super) fn load(
+        &self,
+        target: &Target,
+        cgroup: Option<BorrowedFd<'_>>,
+    ) -> Result<Loaded, AttachError> {
         let failed = |error: anyhow::Error| AttachError::of(target, &error);
         let mut object = self.object.clone();
         let decoder = target.decoder().to_ne_bytes();
+        let flags_offset = self.flags_offset.as_ref().map_or(0, |n| *n).to_ne_bytes();
         object
-            .patch_map_data(HashMap::from([(DECODER_GLOBAL, (&decoder[..], true))]))
+            .patch_map_data(HashMap::from([
+                (DECODER_GLOBAL, (&decoder[..], true)),
+                (FLAGS_OFFSET_GLOBAL, (&flags_offset[..], true)),
+            ]))
             .map_err(|e| AttachError::damaged(&e.into()))?;
         let maps = object.maps.iter();
         let maps = maps.map(|(name, map)| Ok((name.clone(), create(name, map)?)));
@@ -78,15 +111,20 @@ impl Loader {
             .collect::<anyhow::Result<HashMap<_, _>>>()
             .map_err(failed)?;
         relocate(&mut object, &maps).map_err(|e| AttachError::damaged(&e))?;
+        if let Some(cgroup) = cgroup {
+            let fd = cgroup.as_raw_fd().to_ne_bytes();
+            let put = bpf::update_first(maps[CGROUP_MAP].fd().as_fd(), &fd);
+            put.map_err(|e| failed(e.into()))?;
+        }
         let program = |name| load_program(&object, name).map_err(|e| failed(e.into()));
         let (ret, entry) = (program(RETURN_PROGRAM)?, program(ENTRY_PROGRAM)?);
-        let share = |name: &str, words| {
+        let share = |name: &str, words, access| {
             let map = maps[name].fd().as_fd();
-            Shared::new(map, words).map_err(|e| failed(e.into()))
+            Shared::new(map, words, access).map_err(|e| failed(e.into()))
         };
-        Ok(Copy {
-            tallies: share(TALLY_MAP, self.cpus as usize * Tally::STRIDE)?,
-            gate: share(GATE_MAP, 1)?,
+        Ok(Loaded {
+            tallies: share(TALLY_MAP, self.cpus as usize * Tally::STRIDE, Access::Read)?,
+            gate: share(GATE_MAP, 1, Access::Write)?,
             starts: maps.remove(STARTS_MAP).expect("looked for at the start"),
             entry,
             ret,

@@ -14,8 +14,10 @@ mod rights;
 mod shared;
 mod symbols;
 mod system;
+mod task;
 mod variant;
 
+pub(crate) use error::AttachError;
 pub(crate) use object::sha256 as object_sha256;
 pub(crate) use probes::Probes;
 pub(crate) use rights::{lockdown, missing_capabilities, perf_event_paranoid, preemption};

@@ -27,7 +27,7 @@ impl fmt::Display for NoKprobes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "this kernel has none; one with CONFIG_KPROBE_EVENTS is needed"
+            "this kernel has no kprobe events; one with CONFIG_KPROBE_EVENTS is needed"
         )
     }
 }
@@ -63,7 +63,7 @@ impl Kprobes {
     /// A probe on `[MODULE:]SYMBOL`, for all tasks on all CPUs (the one that
     /// `perf_event_open` wants to be named means nothing to BPF programs). The error is
     /// `ENOENT` if there is no such function, and since Linux 6.7 `EADDRNOTAVAIL` if
-    /// there are several (`create_local_trace_kprobe`,
+    /// there are several in the kernel's image or among modules (`create_local_trace_kprobe`,
     /// `kernel/trace/trace_kprobe.c`).
     pub(super) fn open(&self, function: &str, side: Side) -> io::Result<OwnedFd> {
         let function = CString::new(function)?;
@@ -75,7 +75,7 @@ impl Kprobes {
             attr.config = self.return_bit;
         }
         attr.__bindgen_anon_3.kprobe_func = function.as_ptr() as u64;
-        let (every_task, cpu, no_group) = (-1, 0, -1);
+        let (every_task, cpu, no_group) = (-1, any_cpu(), -1);
         // SAFETY: `attr` is whole, and the name in it outlives the call.
         let fd = unsafe {
             libc::syscall(
@@ -94,4 +94,11 @@ impl Kprobes {
         // SAFETY: the kernel just made this fd for us, and nobody else has it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
+}
+
+/// The first that is online, such as 0 of `0-3`.
+fn any_cpu() -> i32 {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let first = online.split(|c: char| !c.is_ascii_digit()).next();
+    first.and_then(|cpu| cpu.parse().ok()).unwrap_or(0)
 }

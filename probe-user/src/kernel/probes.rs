@@ -2,6 +2,8 @@
 //!
 //! Refuses to know what a count means.
 
+use std::os::fd::BorrowedFd;
+
 use probe_ebpf::{EPOCHS, Tally};
 
 use super::{
@@ -12,7 +14,7 @@ use super::{
     monotonic_ns,
 };
 use crate::{
-    model::{Losses, Reading, Snapshot, Target},
+    model::{Classes, Losses, Reading, Snapshot, Target},
     wording::plain,
 };
 
@@ -30,19 +32,31 @@ pub(crate) struct Probes {
     epoch: u64,
     /// As it was opened.
     opened: Each<Tally>,
+    classes: Classes,
 }
 
 impl Probes {
     /// Attaches to each target that is `Some` and that this kernel has. No window is
     /// open yet.
-    pub(crate) fn attach(targets: &[Option<&Target>]) -> Result<Self, AttachError> {
-        let attached = attach(&Loader::new()?, targets)?;
+    /// Calls of the tasks in `cgroup`, if there is one, are the workload's.
+    pub(crate) fn attach(
+        targets: &[Option<&Target>],
+        cgroup: Option<BorrowedFd<'_>>,
+    ) -> Result<Self, AttachError> {
+        let loader = Loader::new()?;
+        let attached = attach(&loader, targets, cgroup)?;
+        let classes = match (loader.classes_untold(), cgroup) {
+            (Some(why), _) => Classes::Untold(why.to_owned()),
+            (None, None) => Classes::Threads,
+            (None, Some(_)) => Classes::All,
+        };
         let grace = Grace::new().map_err(|e| AttachError::Denied(plain(&e)))?;
         Ok(Self {
             attached,
             grace,
             epoch: 0,
             opened: Vec::new(),
+            classes,
         })
     }
 
@@ -53,11 +67,11 @@ impl Probes {
     ) -> Result<Each<Result<Losses, AttachError>>, AttachError> {
         let loader = Loader::new()?;
         let one = |target: &Target| -> Result<Losses, AttachError> {
-            let attached = attach(&loader, &[Some(target)])?;
+            let attached = attach(&loader, &[Some(target)], None)?;
             let losses = attached.iter().flatten().map(Attached::losses).next();
             match losses {
                 Some(losses) => losses.map_err(|error| AttachError::of(target, &error)),
-                None => Err(AttachError::refused(target, &"it went away")),
+                None => Err(AttachError::not_found(target)),
             }
         };
         Ok(targets.iter().map(|target| target.map(one)).collect())
@@ -143,12 +157,13 @@ impl Probes {
     /// counting them would cost hits.
     fn under_way(&self, tallies: &Each<Tally>) -> Each<u64> {
         let done = |t: &Tally| t.returns + t.unstored + t.abandoned;
-        let since = |before: &Tally, now: &Tally| {
-            let calls = now.total_calls() - before.total_calls();
-            calls.saturating_sub(done(now) - done(before))
+        // Read one after the other while calls go on: a return may be seen without its call.
+        let since = |before: &Tally, now: &Tally| -> Option<u64> {
+            let calls = now.total_calls().checked_sub(before.total_calls())?;
+            Some(calls.saturating_sub(done(now).checked_sub(done(before))?))
         };
         let both = self.opened.iter().zip(tallies);
-        both.map(|(before, now)| Some(since(before.as_ref()?, now.as_ref()?)))
+        both.map(|(before, now)| since(before.as_ref()?, now.as_ref()?))
             .collect()
     }
 
@@ -181,6 +196,7 @@ impl Probes {
         Snapshot {
             at_ns,
             epoch: self.epoch,
+            classes: self.classes.clone(),
             readings: all
                 .map(|((tally, in_flight), losses)| {
                     Some(Reading {

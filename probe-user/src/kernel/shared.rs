@@ -13,6 +13,14 @@ use std::{
     sync::atomic::AtomicU64,
 };
 
+/// What may be done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// A store would be a fault (SIGSEGV): nobody clears a tally.
+    Read,
+    Write,
+}
+
 /// All words of an array map that was made with `BPF_F_MMAPABLE`.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -20,19 +28,20 @@ pub(super) struct Shared {
     words: usize,
 }
 
-// SAFETY: it owns the mapping, and atomics may be used by any thread.
-unsafe impl Send for Shared {}
-
 impl Shared {
     /// Maps the first `words` of a map.
-    pub(super) fn new(map: BorrowedFd<'_>, words: usize) -> io::Result<Self> {
+    pub(super) fn new(map: BorrowedFd<'_>, words: usize, access: Access) -> io::Result<Self> {
+        let protection = match access {
+            Access::Read => libc::PROT_READ,
+            Access::Write => libc::PROT_READ | libc::PROT_WRITE,
+        };
         let length = words * size_of::<AtomicU64>();
         // SAFETY: a new mapping at a place that the kernel chooses.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
                 length,
-                libc::PROT_READ | libc::PROT_WRITE,
+                protection,
                 libc::MAP_SHARED,
                 map.as_raw_fd(),
                 0,

@@ -284,6 +284,7 @@ mod tests {
             calls: plain + dedupe,
             plain,
             dedupe,
+            by_class: [0; 6],
             returns: plain + dedupe,
             in_flight: 0,
             errors: 0,
@@ -303,6 +304,7 @@ mod tests {
         Window {
             start_ns: 0,
             end_ns: 1,
+            classes: crate::model::Classes::Threads,
             counts: vec![
                 Some(counts(1000, 1000, missed)),
                 Some(counts(7637, 0, 0)),

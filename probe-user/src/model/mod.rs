@@ -15,7 +15,7 @@ pub(crate) use checked::{CheckRow, Checked};
 pub(crate) use expectation::{Came, Expectation, Outcome};
 pub(crate) use histogram::Histogram;
 pub(crate) use host::{Found, Identity, Presence, Variant};
-pub(crate) use snapshot::{Losses, Reading, Snapshot};
+pub(crate) use snapshot::{Classes, Losses, Reading, Snapshot};
 pub(crate) use sum::{Brief, BriefCounts};
 pub(crate) use target::{Kinds, Need, Target};
 pub(crate) use verdict::Verdict;

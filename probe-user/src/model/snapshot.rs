@@ -28,6 +28,17 @@ pub(crate) struct Reading {
     pub(crate) losses: Losses,
 }
 
+/// What can be told of who executes a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Classes {
+    /// Nothing, and why.
+    Untold(String),
+    /// The kernel's threads from other tasks.
+    Threads,
+    /// Also the workload's tasks from others.
+    All,
+}
+
 /// All targets' counters at one instant. A target that is not attached has no
 /// reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,5 +47,6 @@ pub(crate) struct Snapshot {
     pub(crate) at_ns: u64,
     /// Whose calls are in flight, and whose extremes are meant.
     pub(crate) epoch: u64,
+    pub(crate) classes: Classes,
     pub(crate) readings: Vec<Option<Reading>>,
 }

@@ -64,6 +64,9 @@ impl Counts {
         self.calls += later.calls;
         self.plain += later.plain;
         self.dedupe += later.dedupe;
+        for (mine, theirs) in self.by_class.iter_mut().zip(later.by_class) {
+            *mine += theirs;
+        }
         self.returns += later.returns;
         // Each at the end of its own window.
         self.in_flight += later.in_flight;
@@ -119,10 +122,12 @@ mod tests {
         Window {
             start_ns: at,
             end_ns: at + 1,
+            classes: crate::model::Classes::Threads,
             counts: vec![Some(Counts {
                 calls: calls + 1,
                 plain: calls,
                 dedupe: 1,
+                by_class: [0; 6],
                 returns: calls,
                 in_flight: 1,
                 errors: 0,

@@ -1,8 +1,8 @@
 //! A window: what happened between two snapshots.
 
-use probe_ebpf::{EPOCHS, KIND_DEDUPE, KIND_PLAIN, Tally};
+use probe_ebpf::{CLASSES, EPOCHS, KIND_DEDUPE, KIND_PLAIN, Tally};
 
-use super::{Histogram, Losses, Reading, Snapshot};
+use super::{Classes, Histogram, Losses, Reading, Snapshot};
 
 /// One target's counts in a window.
 ///
@@ -15,6 +15,8 @@ pub(crate) struct Counts {
     pub(crate) plain: u64,
     /// Of the calls, those of the second kind (dedupe).
     pub(crate) dedupe: u64,
+    /// The calls by who executed them, in the order of `probe_ebpf::Class::ALL`.
+    pub(crate) by_class: [u64; CLASSES],
     pub(crate) returns: u64,
     /// Calls that had not returned at the window's end; on a closed window counted, not
     /// derived.
@@ -51,6 +53,8 @@ impl Counts {
 pub(crate) struct Window {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
+    /// What `by_class` tells.
+    pub(crate) classes: Classes,
     /// In the order of the targets; `None` for one that is not attached, or whose
     /// counters went backwards.
     pub(crate) counts: Vec<Option<Counts>>,
@@ -77,6 +81,7 @@ impl Window {
         Self {
             start_ns: earlier.at_ns,
             end_ns: later.at_ns,
+            classes: later.classes.clone(),
             counts: pairs
                 .map(|(a, b)| difference(a.as_ref()?, b.as_ref()?))
                 .collect(),
@@ -99,12 +104,20 @@ fn extremes_ns(tally: &Tally, epoch: u64) -> Option<(u64, u64)> {
 
 fn difference(earlier: &Reading, later: &Reading) -> Option<Counts> {
     let (a, b): (&Tally, &Tally) = (&earlier.tally, &later.tally);
-    let plain = b.calls[KIND_PLAIN].checked_sub(a.calls[KIND_PLAIN])?;
-    let dedupe = b.calls[KIND_DEDUPE].checked_sub(a.calls[KIND_DEDUPE])?;
+    let of_kind = |kind: usize| -> Option<[u64; CLASSES]> {
+        let mut since = b.calls[kind];
+        for (mine, before) in since.iter_mut().zip(a.calls[kind]) {
+            *mine = mine.checked_sub(before)?;
+        }
+        Some(since)
+    };
+    let (plains, dedupes) = (of_kind(KIND_PLAIN)?, of_kind(KIND_DEDUPE)?);
+    let (plain, dedupe) = (plains.iter().sum::<u64>(), dedupes.iter().sum());
     Some(Counts {
         calls: plain + dedupe,
         plain,
         dedupe,
+        by_class: std::array::from_fn(|class| plains[class] + dedupes[class]),
         returns: b.returns.checked_sub(a.returns)?,
         in_flight: later.in_flight,
         errors: b.errors.checked_sub(a.errors)?,
@@ -153,7 +166,7 @@ mod tests {
         let [plain, dedupe, returns, errors] = words;
         Reading {
             tally: Tally {
-                calls: [plain, dedupe],
+                calls: [plain, dedupe].map(|n| [0, n / 2, 0, 0, 0, n - n / 2]),
                 returns,
                 errors,
                 ..Tally::default()
@@ -172,6 +185,7 @@ mod tests {
         Snapshot {
             at_ns,
             epoch: 1,
+            classes: Classes::All,
             readings: vec![Some(reading), None],
         }
     }

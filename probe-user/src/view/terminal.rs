@@ -1,8 +1,17 @@
 //! The terminal: its size, and a screen that is drawn over in place.
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use terminal_size::{Height, Width, terminal_size_of};
+
+/// Shows the cursor, and what was there before.
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// Whether there is a screen.
+static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Where the table is drawn. The alternate screen is left when it is dropped, and
 /// what was on the terminal before is there again.
@@ -10,13 +19,25 @@ use terminal_size::{Height, Width, terminal_size_of};
 pub(crate) struct Screen;
 
 impl Screen {
-    /// What leaves the screen; harmless where none was taken.
-    pub(crate) const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+    /// Whether standard output is a terminal.
+    pub(crate) fn is_possible() -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// What leaves the screen, if one is taken now; for a signal handler, too.
+    pub(crate) fn farewell() -> &'static str {
+        if TAKEN.load(Ordering::Relaxed) {
+            LEAVE
+        } else {
+            ""
+        }
+    }
 
     /// Takes the screen; standard output must be a terminal.
     pub(crate) fn take() -> io::Result<Self> {
         // The alternate screen, without a cursor.
         write("\x1b[?1049h\x1b[?25l")?;
+        TAKEN.store(true, Ordering::Relaxed);
         Ok(Self)
     }
 
@@ -39,7 +60,8 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = write(Self::LEAVE);
+        let _ = write(LEAVE);
+        TAKEN.store(false, Ordering::Relaxed);
     }
 }
 

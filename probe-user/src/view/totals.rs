@@ -1,9 +1,10 @@
 //! The totals of a window.
 
+use probe_ebpf::Class;
 use tabled::settings::Alignment;
 
 use super::{Number, WIDTH, grouped, lay_out, with_names_above};
-use crate::model::{Counts, Kinds, Presence, Target, Verdict, Window};
+use crate::model::{Classes, Counts, Kinds, Presence, Target, Verdict, Window};
 
 /// A table of the window's counts: a row for each target, and under it its kinds.
 /// Where it would be wider than [`WIDTH`], thousands are not separated, and then
@@ -41,6 +42,10 @@ fn table(
                     rows.push(vec!["  dedupe".to_owned(), number(counts.dedupe)]);
                     names.extend([None, None]);
                 }
+                for (name, calls) in by_class(counts, &window.classes) {
+                    rows.push(vec![format!("  by {name}"), number(calls)]);
+                    names.push(None);
+                }
             }
             None if *presence == Presence::Absent => rows.push(word_row(target, "absent")),
             None => rows.push(word_row(target, Verdict::Invalid.word())),
@@ -50,6 +55,33 @@ fn table(
         return with_names_above(rows, &names);
     }
     lay_out(rows, Alignment::right())
+}
+
+/// Who executed calls, if that can be told, and how many.
+fn by_class<'a>(
+    counts: &'a Counts,
+    classes: &Classes,
+) -> impl Iterator<Item = (&'static str, u64)> + use<'a> {
+    let told = !matches!(classes, Classes::Untold(_));
+    // Without a workload there are no others.
+    let tasks = if *classes == Classes::All {
+        "other tasks"
+    } else {
+        "tasks"
+    };
+    let each = Class::ALL.into_iter().zip(counts.by_class);
+    each.filter(move |(_, calls)| told && *calls > 0)
+        .map(move |(class, calls)| {
+            let name = match class {
+                Class::Workload => "the workload",
+                Class::Commit => "commit threads",
+                Class::Cleaner => "cleaners",
+                Class::Kworker => "kworkers",
+                Class::Kthread => "kernel threads",
+                Class::Other => tasks,
+            };
+            (name, calls)
+        })
 }
 
 fn counts_row(target: &Target, counts: &Counts, number: Number) -> Vec<String> {
@@ -81,6 +113,7 @@ mod tests {
             calls: plain + dedupe,
             plain,
             dedupe,
+            by_class: [plain + dedupe, 0, 0, 0, 0, 0],
             returns: plain + dedupe,
             in_flight: 0,
             errors: 3,
@@ -105,6 +138,7 @@ mod tests {
         Window {
             start_ns: 0,
             end_ns: 1_500_000_000,
+            classes: Classes::All,
             counts: counts.to_vec(),
         }
     }
@@ -115,7 +149,10 @@ mod tests {
         let window = window(&[
             Some(counts(1000, 1000, none_lost())),
             Some(counts(7637, 0, none_lost())),
-            Some(counts(2008, 0, none_lost())),
+            Some(Counts {
+                by_class: [2001, 5, 1, 1, 0, 0],
+                ..counts(2008, 0, none_lost())
+            }),
         ]);
         let presence = [here.clone(), here.clone(), here];
         assert_golden(
@@ -137,6 +174,7 @@ mod tests {
         let presence = [Presence::BuiltIn, Presence::Absent, Presence::BuiltIn];
         let mut text = totals_table(&Target::three(), &presence, &window);
         let lossy = super::Window {
+            classes: Classes::Untold("no BTF".to_owned()),
             counts: vec![Some(counts(5, 5, some_lost)), None, None],
             ..window
         };

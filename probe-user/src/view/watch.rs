@@ -177,6 +177,7 @@ mod tests {
             calls,
             plain: calls,
             dedupe: 0,
+            by_class: [0; 6],
             returns: latency.count(),
             in_flight: calls - latency.count(),
             errors: 12,
@@ -198,6 +199,7 @@ mod tests {
         Window {
             start_ns: 0,
             end_ns,
+            classes: crate::model::Classes::Threads,
             counts: vec![Some(a), Some(b), None],
         }
     }

@@ -85,7 +85,11 @@ fn run_on(
     spec.share = vec![share.to_owned()];
     spec.limit = Duration::from_mins(15);
     spec.output = Output::Shown;
-    spec.out = Some(captures());
+    let captures = captures();
+    if captures.exists() {
+        fs::remove_dir_all(&captures).context("failed to remove old captures")?;
+    }
+    spec.out = Some(captures);
     let result = machine.boot(&spec)?;
     if suite.judged == Judged::Terminal && std::env::var_os("UPDATE").is_some() {
         update_golden()?;

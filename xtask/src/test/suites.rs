@@ -35,6 +35,8 @@ pub(super) enum Judged {
     Latency,
     /// Windows by perf stat's control protocol.
     Control,
+    /// Who executed the calls.
+    Whose,
     /// Tables on a terminal.
     Terminal,
     /// A kernel that is locked down.
@@ -109,6 +111,7 @@ impl Suite {
             Judged::Together => "together".to_owned(),
             Judged::Latency => "latency".to_owned(),
             Judged::Control => "control".to_owned(),
+            Judged::Whose => "whose".to_owned(),
             Judged::Terminal => "terminal".to_owned(),
             Judged::Lockdown => "lockdown".to_owned(),
         }
@@ -123,6 +126,7 @@ impl Suite {
             Judged::Together => "together".to_owned(),
             Judged::Latency => "latency".to_owned(),
             Judged::Control => "control".to_owned(),
+            Judged::Whose => "whose".to_owned(),
             Judged::Terminal => "terminal".to_owned(),
             Judged::Lockdown => "lockdown".to_owned(),
         };
@@ -171,6 +175,7 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
             ..plain(NEWEST.kernel, LOADED, Judged::Latency)
         },
         plain(NEWEST.kernel, LOADED, Judged::Control),
+        plain(NEWEST.kernel, LOADED, Judged::Whose),
         plain(NEWEST.kernel, LOADED, Judged::Terminal),
         Suite {
             append: "lockdown=confidentiality",

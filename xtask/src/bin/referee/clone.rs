@@ -26,10 +26,18 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// Makes them.
     pub(crate) fn new() -> anyhow::Result<Self> {
+        for name in ["from", "to"] {
+            fs::write(format!("{MOUNT}/{name}"), [1; 16384])?;
+        }
+        Self::open()
+    }
+
+    /// Takes those that are there.
+    pub(crate) fn open() -> anyhow::Result<Self> {
         let file = |name: &str| {
             let path = format!("{MOUNT}/{name}");
-            fs::write(&path, [1; 16384])?;
             File::options().read(true).write(true).open(path)
         };
         Ok(Self {

@@ -26,6 +26,7 @@ mod startup;
 mod symbols;
 mod terminal;
 mod together;
+mod whose;
 mod windows;
 
 use std::process::ExitCode;
@@ -73,6 +74,10 @@ enum Suite {
     Together,
     /// What goes wrong in a user's hands; btrfs must not be loaded yet
     Faults,
+    /// Who executed the calls
+    Whose,
+    /// One clone
+    CloneOnce,
     /// Windows that a client opens and closes
     Control,
     /// Such a client
@@ -119,6 +124,8 @@ fn main() -> ExitCode {
         }
         Suite::Absent => absent::run(&mut report),
         Suite::Together => together::run(&mut report),
+        Suite::Whose => whose::run(&mut report),
+        Suite::CloneOnce => return work(whose::clone_once()),
         Suite::Control => control::run(&mut report),
         Suite::Client { scenario } => return work(client::run(scenario)),
         Suite::Terminal => terminal::run(&mut report),

@@ -1,7 +1,13 @@
 //! Counts that must be exact beside another cowprobe, on nested calls, and when a
 //! CPU goes away in the window. For a guest with two CPUs.
 
-use std::{fs, thread, time::Duration};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
@@ -23,6 +29,7 @@ type Check = (&'static str, fn() -> anyhow::Result<String>);
 const CHECKS: &[Check] = &[
     ("two at once", two_at_once),
     ("a CPU goes away", a_cpu_goes_away),
+    ("watch costs no hit", watching_costs_nothing),
     ("nested calls", nested_calls),
     ("35 targets", all_that_are_possible),
 ];
@@ -86,6 +93,44 @@ fn two_at_once() -> anyhow::Result<String> {
         ensure!(inner >= 2000 && outer >= inner, "{outer} around {inner}");
     }
     Ok("2000 twice".to_owned())
+}
+
+/// Read a hundred times a second, with two CPUs and a load that is known.
+fn watching_costs_nothing() -> anyhow::Result<String> {
+    filesystem::fresh(LOAD)?;
+    let mut watch = Command::new("cowprobe");
+    watch
+        .args(["watch", "-I", "10", "--json"])
+        .stdout(Stdio::piped());
+    let mut watch = watch.spawn()?;
+    let mut lines = BufReader::new(watch.stdout.take().context("no pipe")?).lines();
+    // The first document says that the window is open.
+    lines.next().context("it says nothing")??;
+    // Read all the time, or it stands still before a full pipe.
+    let read = thread::spawn(move || {
+        let mut count = 0_u32;
+        let mut last = String::new();
+        for line in lines {
+            last = line?;
+            count += 1;
+        }
+        std::io::Result::Ok((count, last))
+    });
+    let status = LOAD.bench("--prepared", 0).stdout(Stdio::null()).status()?;
+    filesystem::sh("kill", &["-INT", &watch.id().to_string()])?;
+    watch.wait()?;
+    ensure!(status.success(), "the workload: {status}");
+    let (count, last) = read.join().expect("it does not panic")?;
+    let last: Value = serde_json::from_str(&last)?;
+    ensure!(
+        last["last"] == true && count > 50,
+        "{count} documents, {last}"
+    );
+    for target in last["total"].as_array().context("no targets")? {
+        ensure!(target["verdict"] == "EXACT", "{target}");
+    }
+    ensure!(last["total"][0]["calls"] == 2000, "{last}");
+    Ok(format!("2000, EXACT, read {count} times meanwhile"))
 }
 
 fn a_cpu_goes_away() -> anyhow::Result<String> {
@@ -167,6 +212,7 @@ fn all_that_are_possible() -> anyhow::Result<String> {
         ensure!(ours == theirs, "{name}: {ours}, by kprobe_profile {theirs}");
     }
     let hit = ours.iter().filter(|n| **n > 0).count();
+    ensure!(hit > FUNCTIONS.len(), "none of the 32 was called");
     Ok(format!(
         "{hit} of {} were called, {} times in all",
         all.len(),

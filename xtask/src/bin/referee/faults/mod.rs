@@ -71,6 +71,7 @@ const CHECKS: &[Check] = &[
     ("watch: JSON", watch::json_is_a_document_a_line),
     ("watch: USR1", watch::a_prompt_prints_now),
     ("watch: a second signal", watch::a_second_signal_aborts),
+    ("watch: timeout", watch::a_signal_that_comes_twice_is_one),
     ("failures are errors", kernel::failures_are_errors),
     ("kprobes are off", kernel::kprobes_are_off),
     ("kprobes go off", kernel::kprobes_go_off_in_the_window),

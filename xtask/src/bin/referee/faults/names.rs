@@ -32,7 +32,8 @@ pub(super) fn unknown() -> anyhow::Result<String> {
 
 /// It is in the sources of every kernel here, and inlined into two callers.
 pub(super) fn inlined() -> anyhow::Result<String> {
-    refused(&["should_cow_block"], &["should_cow_block", "inlined"])
+    let words = "has no function should_cow_block, or inlined it into its callers";
+    refused(&["should_cow_block"], &[words])
 }
 
 pub(super) fn blacklisted() -> anyhow::Result<String> {
@@ -53,17 +54,22 @@ pub(super) fn too_many() -> anyhow::Result<String> {
 /// A function of which the compiler made copies.
 pub(super) fn with_twins() -> anyhow::Result<String> {
     let symbols = functions()?;
-    let mut twins = symbols.keys().filter_map(|name| {
+    let twins = symbols.keys().filter_map(|name| {
         let (base, rest) = name.split_once(".constprop.")?;
         (!base.contains('.') && !rest.contains('.')).then_some((base, name))
     });
-    let (base, twin) = twins.next().context("no function has copies")?;
+    let (base, twin) = twins.min().context("no function has copies")?;
     refused(&[base], &[base, twin, "would not be whole"])
 }
 
 pub(super) fn of_several() -> anyhow::Result<String> {
     let symbols = functions()?;
-    let mut several = symbols.iter().filter(|(_, count)| **count > 1);
-    let (name, _) = several.next().context("no two functions have one name")?;
-    refused(&[name], &[name])
+    let several = symbols.iter().filter(|(_, count)| **count > 1);
+    let several = several.map(|(name, _)| name).filter(|name| {
+        // One with copies is refused for these.
+        let copy = format!("{name}.");
+        !name.contains('.') && !symbols.keys().any(|other| other.starts_with(&copy))
+    });
+    let name = several.min().context("no two functions have one name")?;
+    refused(&[name], &[name, " functions "])
 }

@@ -123,6 +123,21 @@ pub(super) fn a_prompt_prints_now() -> anyhow::Result<String> {
     Ok("a document before the interval's end".to_owned())
 }
 
+/// timeout(1) sends its signal to the process and to the group: twice, at once.
+pub(super) fn a_signal_that_comes_twice_is_one() -> anyhow::Result<String> {
+    let mut command = Command::new("timeout");
+    command.args(["4", "cowprobe", "watch", "-I", "500"]);
+    let ran = Ran::from_output(&command.output()?);
+    // Of timeout itself.
+    ran.expect(124)?;
+    ensure!(
+        ran.stdout.contains("  dedupe "),
+        "no totals: {}",
+        ran.stdout
+    );
+    Ok("the totals come".to_owned())
+}
+
 /// A reader that has stopped to read keeps us from everything but our end.
 pub(super) fn a_second_signal_aborts() -> anyhow::Result<String> {
     let mut command = Command::new("cowprobe");

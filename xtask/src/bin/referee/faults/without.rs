@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::{
     super::{
-        cowprobe::{RECORD, Ran, missed, record, status},
+        FUNCTIONS,
+        cowprobe::{RECORD, Ran, calls_and_missed, missed, record, status},
         filesystem::{self, Load},
     },
     MARK, nothing_ran,
@@ -25,11 +26,11 @@ const LOAD: Load = Load {
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
 pub(super) fn cap_bpf() -> anyhow::Result<String> {
-    refused_with("+perfmon", "CAP_BPF missing")
+    refused_with("+perfmon", ": CAP_BPF missing;")
 }
 
 pub(super) fn cap_perfmon() -> anyhow::Result<String> {
-    refused_with("+bpf", "CAP_PERFMON missing")
+    refused_with("+bpf", ": CAP_PERFMON missing;")
 }
 
 /// Runs as a user with this capability alone.
@@ -114,8 +115,8 @@ fn counted_after(command: &str) -> anyhow::Result<(Ran, Value)> {
     let record = record().with_context(|| ran.stderr.clone())?;
     ran.expect(status(&missed(&record)))?;
     let remap = &record["targets"][0];
-    let calls = remap["calls"].as_u64().context("no calls")? + missed(&record)[0];
-    ensure!(calls >= 200 && remap["errors"] == 0, "{remap}");
+    let calls = calls_and_missed(&record, &FUNCTIONS)?[0];
+    ensure!(calls == 200 && remap["errors"] == 0, "{remap}");
     Ok((ran, record))
 }
 

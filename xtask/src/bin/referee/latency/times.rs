@@ -30,6 +30,10 @@ struct Bucket {
 }
 
 impl Times {
+    pub(super) fn mean_ns(&self) -> u64 {
+        self.sum_ns / self.calls
+    }
+
     /// Where the buckets begin, and where the last ends.
     pub(super) fn bounds(&self) -> impl Iterator<Item = u64> {
         let last = self.buckets.last().map(|b| b.end_ns);
@@ -143,7 +147,7 @@ pub(super) fn by_bpftrace(
 }
 
 /// Runs a script while a shell's command runs, and returns its maps.
-pub(super) fn maps_of(script: &str, command: &str) -> anyhow::Result<Map<String, Value>> {
+pub(crate) fn maps_of(script: &str, command: &str) -> anyhow::Result<Map<String, Value>> {
     let mut bpftrace = Command::new("bpftrace");
     // It takes what is between spaces for words, quotes or not.
     fs::write(COMMAND, command)?;

@@ -6,8 +6,8 @@ use std::{fs, time::Instant};
 use anyhow::Context as _;
 
 use super::{
-    super::{cowprobe::cowprobe, filesystem::sh},
-    times::{Script, maps_of},
+    super::filesystem::sh,
+    times::{Script, by_bpftrace, by_cowprobe},
 };
 
 const FUNCTION: &str = "__x64_sys_umask";
@@ -16,11 +16,13 @@ const CALLS: u32 = 20_000;
 /// What the loop leaves: the time of a call in ns.
 const LEFT: &str = "/tmp/umask";
 
-/// What a pair of probes costs.
+/// What a pair of probes costs, cowprobe's and bpftrace's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pairs {
-    pub(super) cowprobe_ns: u64,
-    pub(super) bpftrace_ns: u64,
+    pub(super) cost_ns: [u64; 2],
+    /// The loop's calls as each tool times them: the call's own time is the same in
+    /// both, so that their difference is that of the tools.
+    pub(super) says_ns: [u64; 2],
 }
 
 /// Measures both.
@@ -29,14 +31,14 @@ pub(super) fn pairs(script: Script) -> anyhow::Result<Pairs> {
     let me = me.to_str().context("a path that is not UTF-8")?;
     sh(me, &["umask"])?;
     let bare = left()?;
-    cowprobe(&["run", "--probe", FUNCTION, "--", me, "umask"])?.expect(0)?;
+    let ours = by_cowprobe(&[FUNCTION], &format!("{me} umask"))?;
     let cowprobe = left()?;
-    maps_of(&script.of(FUNCTION, 0), &format!("{me} umask"))?;
+    let theirs = by_bpftrace(script, &[FUNCTION], &format!("{me} umask"))?;
     let bpftrace = left()?;
     let more = |with: u64| with.checked_sub(bare).context("probes made it faster");
     Ok(Pairs {
-        cowprobe_ns: more(cowprobe)?,
-        bpftrace_ns: more(bpftrace)?,
+        cost_ns: [more(cowprobe)?, more(bpftrace)?],
+        says_ns: [ours[0].mean_ns(), theirs[0].mean_ns()],
     })
 }
 

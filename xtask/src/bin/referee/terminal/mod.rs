@@ -65,12 +65,9 @@ fn start(command: &str) -> anyhow::Result<String> {
         ]
         .concat(),
     )?;
-    sh(
-        "tmux",
-        &["send-keys", "-t", SESSION, "PS1='$ '; clear", "Enter"],
-    )?;
-    thread::sleep(Duration::from_secs(1));
-    let before = capture()?;
+    let marked = "PS1='$ '; clear; echo what was there before";
+    sh("tmux", &["send-keys", "-t", SESSION, marked, "Enter"])?;
+    let before = until(|screen| screen == "what was there before\n$\n")?;
     sh("tmux", &["send-keys", "-t", SESSION, command, "Enter"])?;
     until(|screen| screen.starts_with("kernel"))?;
     Ok(before)
@@ -104,8 +101,8 @@ fn shown(columns: usize, name: &str, golden: &str) -> anyhow::Result<String> {
         &["resize-window", "-t", SESSION, "-x", &columns.to_string()],
     )?;
     // Two intervals in which nothing happens.
-    thread::sleep(Duration::from_secs(2));
-    let screen = capture()?;
+    thread::sleep(Duration::from_secs(1));
+    let screen = until(|screen| screen.contains("btrfs_"))?;
     keep(name, &screen)?;
     masked::fits(&screen, columns)?;
     for (function, calls) in FUNCTIONS.into_iter().zip(["1,000", "3,", "1,0"]) {
@@ -139,7 +136,10 @@ fn histogram() -> anyhow::Result<String> {
     let mut bench = LOAD.bench("--prepared", 0);
     let status = bench.stdout(std::process::Stdio::null()).status()?;
     ensure!(status.success(), "the workload: {status}");
-    let screen = until(|screen| screen.contains("|#") && screen.contains(" 1,000 "))?;
+    let screen = until(|screen| {
+        screen.contains("|#")
+            && masked::first_number(screen, "btrfs_remap_file_range") == Some("1,000")
+    })?;
     end()?;
     filesystem::unmount()?;
     keep("histogram", &screen)?;
@@ -150,6 +150,13 @@ fn histogram() -> anyhow::Result<String> {
         bar.is_some() && bars.iter().all(|line| line.find('|') == bar),
         "the bars do not stand in a row: {screen}"
     );
+    let counts = bars
+        .iter()
+        .filter_map(|line| line.split('|').next()?.split_whitespace().next_back());
+    let sum: u64 = counts
+        .map(|n| n.replace(',', "").parse().unwrap_or(0))
+        .sum();
+    ensure!(sum == 1000, "the bars are of {sum} calls: {screen}");
     Ok(format!("{} bars in 60 columns", bars.len()))
 }
 
