@@ -145,8 +145,8 @@ fn class() -> Class {
     // SAFETY: the kernel's own task; the offset is that of its flags, which the verifier
     // checks.
     let flags = unsafe {
-        let task = bpf_get_current_task_btf().cast::<u8>();
-        task.add(offset as usize).cast::<u32>().read()
+        let task = bpf_get_current_task_btf().cast::<u32>();
+        task.byte_add(offset as usize).read()
     };
     if flags & PF_KTHREAD != 0 {
         let comm = bpf_get_current_comm().unwrap_or_default();
