@@ -52,6 +52,11 @@ pub(crate) struct TargetArgs {
     /// Do without this target if it is absent
     #[arg(long, value_name = "TARGET")]
     pub(crate) diagnostic: Vec<String>,
+    /// How many calls of one function can be under way at once; one more is
+    /// counted and not timed
+    #[arg(long, value_name = "N", default_value_t = probe_ebpf::STARTS,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(probe_ebpf::STARTS)))]
+    pub(crate) max_in_flight: u32,
     /// How to probe: auto takes what serves the command best, today always
     /// kprobe
     #[arg(long, value_enum, default_value_t, value_name = "HOOK")]

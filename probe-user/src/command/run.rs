@@ -10,7 +10,6 @@ use super::{
     measure::{Measured, measure},
     say::{print, remark, say},
     survey::{Plan, Survey},
-    targets::targets,
     written::{Run, record},
 };
 use crate::{
@@ -24,7 +23,7 @@ use crate::{
 /// output is the command's.
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(Output::open).transpose()?;
-    let mut plan = Plan::make(targets(&args.targets)?, args.wait_for_module)?;
+    let mut plan = Plan::make(&args.targets, args.wait_for_module)?;
     let expectations = expected::parse(&args.judge.expect, &plan.targets)?;
     let measured = event_loop()?.block_on(measure(args, &mut plan))?;
     let survey = Survey::of(&plan)?;

@@ -10,9 +10,10 @@ use anyhow::{Context as _, bail};
 
 use super::{
     counting::Counted,
-    targets::{absence, place, refuse_twice},
+    targets::{absence, place, refuse_twice, targets},
 };
 use crate::{
+    cli::TargetArgs,
     evidence::{Findings, Gate, findings},
     kernel::{
         AttachError, Probes, Symbols, btrfs_is_there, btrfs_presence, identity, is_in_btf, variant,
@@ -34,12 +35,15 @@ pub(super) struct Plan {
     pub(super) presence: Vec<Presence>,
     /// Whether each was looked up by name; else that remains to be done.
     looked_up: bool,
+    max_in_flight: u32,
 }
 
 impl Plan {
     /// If asked to, waits until btrfs is there. Without btrfs, or without a function
     /// that `--probe` names, there is nothing to measure.
-    pub(super) fn make(targets: Vec<Target>, wait_for_module: bool) -> anyhow::Result<Self> {
+    pub(super) fn make(args: &TargetArgs, wait_for_module: bool) -> anyhow::Result<Self> {
+        let targets = targets(args)?;
+        let max_in_flight = args.max_in_flight;
         while wait_for_module && !btrfs_is_there() {
             thread::sleep(Duration::from_millis(100));
         }
@@ -53,6 +57,7 @@ impl Plan {
                 targets,
                 presence,
                 looked_up: false,
+                max_in_flight,
             });
         }
         // A name that a user typed may be wrong in many ways.
@@ -66,13 +71,18 @@ impl Plan {
             targets,
             presence,
             looked_up: true,
+            max_in_flight,
         })
     }
 
     /// Attaches what is here, and notes what is not. An error if the kernel does not
     /// find what was looked up.
     pub(super) fn attach(&mut self, cgroup: Option<BorrowedFd<'_>>) -> anyhow::Result<Probes> {
-        let probes = Probes::attach(&available(&self.targets, &self.presence), cgroup)?;
+        let probes = Probes::attach(
+            &available(&self.targets, &self.presence),
+            cgroup,
+            self.max_in_flight,
+        )?;
         let each = self.targets.iter().zip(&mut self.presence);
         for ((target, presence), attached) in each.zip(probes.attached()) {
             if attached || *presence == Presence::Absent {

@@ -148,6 +148,7 @@ mod tests {
             probe: probe.iter().map(|&p| p.to_owned()).collect(),
             required: Vec::new(),
             diagnostic: Vec::new(),
+            max_in_flight: 4096,
             hook: Hook::Auto,
         }
     }

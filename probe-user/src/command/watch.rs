@@ -20,7 +20,6 @@ use super::{
     say::remark,
     signals::{Signals, abort_on_second},
     survey::{Plan, Survey},
-    targets::targets,
     written::interval_record,
 };
 use crate::{
@@ -36,7 +35,7 @@ const ENDING: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
 /// Shows tables on a terminal, or writes them a block (or a JSON document) an
 /// interval.
 pub(super) fn watch(args: &WatchArgs) -> anyhow::Result<ExitCode> {
-    let plan = Plan::make(targets(&args.targets)?, args.wait_for_module)?;
+    let plan = Plan::make(&args.targets, args.wait_for_module)?;
     let hist = args.hist.as_ref().map(|name| {
         let place = plan.targets.iter().position(|t| t.name() == *name);
         place.with_context(|| format!("--hist {name}: it is no target; add it with --probe {name}"))

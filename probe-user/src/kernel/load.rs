@@ -50,14 +50,18 @@ pub(super) struct Loader {
 }
 
 impl Loader {
-    pub(super) fn new() -> Result<Self, AttachError> {
+    /// So many calls of a target can be under way at once.
+    pub(super) fn new(max_in_flight: u32) -> Result<Self, AttachError> {
         let cpus = possible_cpus().map_err(|e| {
             AttachError::Unreadable(format!(
                 "cannot tell how many CPUs there can be: {}",
                 plain(&e)
             ))
         })?;
-        Self::of(object::bytes()?, cpus)
+        let mut loader = Self::of(object::bytes()?, cpus)?;
+        let starts = loader.object.maps.get_mut(STARTS_MAP);
+        starts.expect("looked for").set_max_entries(max_in_flight);
+        Ok(loader)
     }
 
     /// Why it cannot be told who executes a call, if it cannot.

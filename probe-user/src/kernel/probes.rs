@@ -4,7 +4,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use probe_ebpf::{EPOCHS, Tally};
+use probe_ebpf::{EPOCHS, STARTS, Tally};
 
 use super::{
     attach::{Attached, attach},
@@ -42,8 +42,9 @@ impl Probes {
     pub(crate) fn attach(
         targets: &[Option<&Target>],
         cgroup: Option<BorrowedFd<'_>>,
+        max_in_flight: u32,
     ) -> Result<Self, AttachError> {
-        let loader = Loader::new()?;
+        let loader = Loader::new(max_in_flight)?;
         let attached = attach(&loader, targets, cgroup)?;
         let classes = match (loader.classes_untold(), cgroup) {
             (Some(why), _) => Classes::Untold(why.to_owned()),
@@ -65,7 +66,7 @@ impl Probes {
     pub(crate) fn try_each(
         targets: &[Option<&Target>],
     ) -> Result<Each<Result<Losses, AttachError>>, AttachError> {
-        let loader = Loader::new()?;
+        let loader = Loader::new(STARTS)?;
         let one = |target: &Target| -> Result<Losses, AttachError> {
             let attached = attach(&loader, &[Some(target)], None)?;
             let losses = attached.iter().flatten().map(Attached::losses).next();

@@ -35,6 +35,8 @@ pub(super) enum Judged {
     Latency,
     /// Windows by perf stat's control protocol.
     Control,
+    /// Losses on purpose.
+    Losses,
     /// Who executed the calls.
     Whose,
     /// Tables on a terminal.
@@ -111,6 +113,7 @@ impl Suite {
             Judged::Together => "together".to_owned(),
             Judged::Latency => "latency".to_owned(),
             Judged::Control => "control".to_owned(),
+            Judged::Losses => "losses".to_owned(),
             Judged::Whose => "whose".to_owned(),
             Judged::Terminal => "terminal".to_owned(),
             Judged::Lockdown => "lockdown".to_owned(),
@@ -126,6 +129,7 @@ impl Suite {
             Judged::Together => "together".to_owned(),
             Judged::Latency => "latency".to_owned(),
             Judged::Control => "control".to_owned(),
+            Judged::Losses => "losses".to_owned(),
             Judged::Whose => "whose".to_owned(),
             Judged::Terminal => "terminal".to_owned(),
             Judged::Lockdown => "lockdown".to_owned(),
@@ -175,6 +179,7 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
             ..plain(NEWEST.kernel, LOADED, Judged::Latency)
         },
         plain(NEWEST.kernel, LOADED, Judged::Control),
+        plain(NEWEST.kernel, LOADED, Judged::Losses),
         plain(NEWEST.kernel, LOADED, Judged::Whose),
         plain(NEWEST.kernel, LOADED, Judged::Terminal),
         Suite {

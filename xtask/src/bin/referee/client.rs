@@ -8,7 +8,7 @@ use std::{
     io::{Read as _, Write as _},
     process::{Command, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, ensure};
@@ -19,6 +19,9 @@ use super::{clone::Pair, filesystem::MOUNT};
 pub(crate) const CTL: &str = "REMAP_RANGE_PERF_CTL_FIFO";
 /// Where the answers come from.
 pub(crate) const ACK: &str = "REMAP_RANGE_PERF_ACK_FIFO";
+
+/// How many clones there were in the short windows.
+pub(crate) const CLONES: &str = "/tmp/clones";
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -35,11 +38,15 @@ pub(crate) enum Scenario {
     Delayed,
     /// Orders after the last.
     Stop,
+    /// Clones for 10 ms in each of many windows, and nowhere else.
+    ShortWindows,
 }
 
 impl Scenario {
     /// How many windows there are in [`Self::ManyPairs`].
     pub(crate) const PAIRS: usize = 1000;
+    /// And in [`Self::ShortWindows`].
+    pub(crate) const SHORT: usize = 300;
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -49,6 +56,7 @@ impl Scenario {
             Self::NoReader => "no-reader",
             Self::Delayed => "delayed",
             Self::Stop => "stop",
+            Self::ShortWindows => "short-windows",
         }
     }
 }
@@ -158,6 +166,19 @@ pub(crate) fn run(scenario: Scenario) -> anyhow::Result<()> {
             client.clones(20)?;
             thread::sleep(Duration::from_secs(4));
             client.clones(7)
+        }
+        Scenario::ShortWindows => {
+            let mut clones = 0_u64;
+            for _ in 0..Scenario::SHORT {
+                client.order("enable")?;
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_millis(10) {
+                    client.clones(1)?;
+                    clones += 1;
+                }
+                client.order("disable")?;
+            }
+            Ok(std::fs::write(CLONES, clones.to_string())?)
         }
         Scenario::Stop => {
             client.clones(5)?;

@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::{
-    client::{ACK, CTL, Scenario},
+    client::{ACK, CLONES, CTL, Scenario},
     cowprobe::{RECORD, Ran, cowprobe, missed, record, status},
     filesystem::{self, Load, sh},
     report::Report,
@@ -31,6 +31,7 @@ type Check = (&'static str, fn() -> anyhow::Result<String>);
 const CHECKS: &[Check] = &[
     ("two windows", two_windows),
     ("many pairs under load", many_pairs),
+    ("many short windows in a long one", short_windows),
     ("orders that are none", garbage),
     ("a reader that went away", no_reader),
     ("never enabled", never_enabled),
@@ -131,6 +132,34 @@ fn many_pairs() -> anyhow::Result<String> {
         "{} windows of one clone each, {:?}",
         Scenario::PAIRS,
         start.elapsed()
+    ))
+}
+
+/// Beside a second cowprobe that counts all the time.
+fn short_windows() -> anyhow::Result<String> {
+    let mut outer = Command::new("cowprobe");
+    outer
+        .args(["watch", "-I", "60000", "--json"])
+        .stdout(Stdio::piped());
+    let outer = outer.spawn()?;
+    // Longer than it takes to open its window.
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    let (ran, record) = with_client(Scenario::ShortWindows, &["-D", "-1"])?;
+    sh("kill", &["-INT", &outer.id().to_string()])?;
+    let said = Ran::from_output(&outer.wait_with_output()?);
+    let clones_made: u64 = fs::read_to_string(CLONES)?.parse()?;
+    expect(&ran, &record, Scenario::SHORT, clones_made)?;
+    let last = said
+        .stdout
+        .lines()
+        .last()
+        .context("the second one says nothing")?;
+    let last: Value = serde_json::from_str(last)?;
+    let all = clones(&last["total"][0])?;
+    ensure!(all == clones_made, "{all} of {clones_made}: {last}");
+    Ok(format!(
+        "{clones_made} clones in {} windows, and in one",
+        Scenario::SHORT
     ))
 }
 

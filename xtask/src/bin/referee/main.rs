@@ -18,6 +18,7 @@ mod filesystem;
 mod kprobe_profile;
 mod latency;
 mod lockdown;
+mod losses;
 mod overlay;
 mod preemption;
 mod referees;
@@ -74,6 +75,8 @@ enum Suite {
     Together,
     /// What goes wrong in a user's hands; btrfs must not be loaded yet
     Faults,
+    /// Losses on purpose
+    Losses,
     /// Who executed the calls
     Whose,
     /// One clone
@@ -124,6 +127,7 @@ fn main() -> ExitCode {
         }
         Suite::Absent => absent::run(&mut report),
         Suite::Together => together::run(&mut report),
+        Suite::Losses => losses::run(&mut report),
         Suite::Whose => whose::run(&mut report),
         Suite::CloneOnce => return work(whose::clone_once()),
         Suite::Control => control::run(&mut report),
