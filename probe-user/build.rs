@@ -11,6 +11,9 @@ use anyhow::{Context as _, anyhow};
 use aya_build::{Package, Toolchain};
 use sha2::{Digest as _, Sha256};
 
+#[path = "src/kernel/check.rs"]
+mod check;
+
 const TOOLCHAIN: &str = "COWPROBE_EBPF_TOOLCHAIN";
 const LINKER_DIR: &str = "COWPROBE_BPF_LINKER_DIR";
 /// Where aya-build leaves the binary target of the package `probe-ebpf`.
@@ -30,7 +33,12 @@ fn main() -> anyhow::Result<()> {
         "built without the eBPF toolchain; build it with 'cargo xtask build'"
     };
     println!("cargo:rustc-env=COWPROBE_OBJECT_ABSENT={reason}");
-    let digest = Sha256::digest(fs::read(out.join(OBJECT))?);
+    let object = fs::read(out.join(OBJECT))?;
+    println!(
+        "cargo:rustc-env=COWPROBE_OBJECT_CHECK={}",
+        check::sum(&object)
+    );
+    let digest = Sha256::digest(&object);
     print!("cargo:rustc-env=COWPROBE_OBJECT_SHA256=");
     for byte in digest {
         print!("{byte:02x}");

@@ -16,7 +16,8 @@ use crate::{
     cli::TargetArgs,
     evidence::{Findings, Gate, findings},
     kernel::{
-        AttachError, Probes, Symbols, btrfs_is_there, btrfs_presence, identity, is_in_btf, variant,
+        AttachError, Probes, Symbols, btrfs_is_there, btrfs_presence, identity, is_in_btf,
+        is_right_flags_offset, variant,
     },
     model::{Classes, Found, Identity, Need, Presence, Target, Variant, Window},
     wording::causes,
@@ -36,6 +37,8 @@ pub(super) struct Plan {
     /// Whether each was looked up by name; else that remains to be done.
     looked_up: bool,
     max_in_flight: u32,
+    /// What the probes took for the offset of a task's flags.
+    flags_offset: Option<u32>,
 }
 
 impl Plan {
@@ -58,6 +61,7 @@ impl Plan {
                 presence,
                 looked_up: false,
                 max_in_flight,
+                flags_offset: None,
             });
         }
         // A name that a user typed may be wrong in many ways.
@@ -72,6 +76,7 @@ impl Plan {
             presence,
             looked_up: true,
             max_in_flight,
+            flags_offset: None,
         })
     }
 
@@ -83,6 +88,7 @@ impl Plan {
             cgroup,
             self.max_in_flight,
         )?;
+        self.flags_offset = probes.flags_offset();
         let each = self.targets.iter().zip(&mut self.presence);
         for ((target, presence), attached) in each.zip(probes.attached()) {
             if attached || *presence == Presence::Absent {
@@ -107,6 +113,8 @@ pub(super) struct Survey {
     pub(super) presence: Vec<Presence>,
     /// Why a count would be of something else than its target says.
     doubts: Vec<Option<String>>,
+    /// Whether the classes are what they seem.
+    classes_right: bool,
 }
 
 impl Survey {
@@ -134,7 +142,11 @@ impl Survey {
                 Err(error) => vec![Some(causes(&error)); targets.len()],
             }
         };
-        Self::with(targets, presence, doubts)
+        let classes_right = plan.flags_offset.is_none_or(is_right_flags_offset);
+        Ok(Self {
+            classes_right,
+            ..Self::with(targets, presence, doubts)?
+        })
     }
 
     fn with(
@@ -148,6 +160,7 @@ impl Survey {
             targets,
             presence,
             doubts,
+            classes_right: true,
         })
     }
 
@@ -179,6 +192,10 @@ impl Survey {
         let Some(mut total) = total else {
             return (None, Findings { causes, warnings });
         };
+        if !self.classes_right {
+            let why = "the kernel's BTF is not what it seemed";
+            total.classes = Classes::Untold(why.to_owned());
+        }
         let each = self.targets.iter().zip(&self.doubts);
         for ((target, doubt), counts) in each.zip(&mut total.counts) {
             let Some(doubt) = doubt else { continue };
@@ -322,6 +339,7 @@ mod tests {
                 targets,
                 presence: vec![Presence::BuiltIn],
                 doubts: vec![Some("a doubt".to_owned())],
+                classes_right: true,
             }
         };
         let counted = || Counted {

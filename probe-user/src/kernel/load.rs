@@ -64,6 +64,11 @@ impl Loader {
         Ok(loader)
     }
 
+    /// Of a task, if it is known.
+    pub(super) fn flags_offset(&self) -> Option<u32> {
+        self.flags_offset.as_ref().ok().copied()
+    }
+
     /// Why it cannot be told who executes a call, if it cannot.
     pub(super) fn classes_untold(&self) -> Option<&str> {
         self.flags_offset.as_ref().err().map(String::as_str)

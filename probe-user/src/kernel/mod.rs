@@ -4,6 +4,7 @@
 mod attach;
 mod bpf;
 mod btf;
+mod check;
 mod error;
 mod grace;
 mod load;
@@ -23,4 +24,5 @@ pub(crate) use probes::Probes;
 pub(crate) use rights::{lockdown, missing_capabilities, perf_event_paranoid, preemption};
 pub(crate) use symbols::{Symbols, btrfs_is_there, btrfs_presence, is_blacklisted};
 pub(crate) use system::{identity, kprobes_armed, module_instance, monotonic_ns};
+pub(crate) use task::is_right as is_right_flags_offset;
 pub(crate) use variant::{has_btf, is_in_btf, variant};

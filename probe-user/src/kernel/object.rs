@@ -1,6 +1,6 @@
 //! The BPF object inside this program.
 
-use sha2::{Digest as _, Sha256};
+use super::check::sum;
 
 /// The ELF object that the build script made; empty if it had no toolchain.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/probe-ebpf"));
@@ -10,6 +10,9 @@ const ABSENT: &str = env!("COWPROBE_OBJECT_ABSENT");
 
 /// SHA-256 of what the build script made, in hexadecimal.
 const SHA256: &str = env!("COWPROBE_OBJECT_SHA256");
+
+/// The build script's checksum of it.
+const CHECK: &str = env!("COWPROBE_OBJECT_CHECK");
 
 /// Why there is no object to load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,20 +33,12 @@ pub(super) fn bytes() -> Result<&'static [u8], NoObject> {
 }
 
 fn intact(object: &[u8]) -> bool {
-    hex(&Sha256::digest(object)) == SHA256
+    CHECK.parse() == Ok(sum(object))
 }
 
 /// SHA-256 of the object in hexadecimal, `None` if there is none.
 pub(crate) fn sha256() -> Option<String> {
     (!OBJECT.is_empty()).then(|| SHA256.to_owned())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 #[cfg(test)]

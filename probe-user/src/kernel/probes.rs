@@ -33,6 +33,7 @@ pub(crate) struct Probes {
     /// As it was opened.
     opened: Each<Tally>,
     classes: Classes,
+    flags_offset: Option<u32>,
 }
 
 impl Probes {
@@ -58,6 +59,7 @@ impl Probes {
             epoch: 0,
             opened: Vec::new(),
             classes,
+            flags_offset: loader.flags_offset(),
         })
     }
 
@@ -76,6 +78,11 @@ impl Probes {
             }
         };
         Ok(targets.iter().map(|target| target.map(one)).collect())
+    }
+
+    /// The offset of a task's flags by which classes are told, if they are.
+    pub(crate) const fn flags_offset(&self) -> Option<u32> {
+        self.flags_offset
     }
 
     /// Which targets are attached.

@@ -78,6 +78,12 @@ fn count() -> anyhow::Result<String> {
         let line = format!("required target {function} is absent from this kernel");
         ensure!(ran.stderr.contains(&line), "{}", ran.stderr);
     }
+    ensure!(
+        ran.stderr.matches("required target").count() == 2,
+        "{}",
+        ran.stderr
+    );
+    ensure!(!ran.stderr.contains("unloaded"), "{}", ran.stderr);
     let record = record()?;
     let ours = calls_and_missed(&record, &HERE)?;
     ensure!(
