@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use super::{
     COULD_NOT_RUN, GATE_FAILED, event_loop, expected, gate,
     measure::{Measured, measure},
-    say::{print, remark, say},
+    say::{print, remark, say, was_lost},
     survey::{Plan, Survey},
     written::{Run, record},
 };
@@ -93,5 +93,11 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         let code = if end.code() == 0 { COULD_NOT_RUN } else { code };
         return Ok(ExitCode::from(code));
     }
+    // Without a record nothing is left of the run.
+    let nothing_left = args.output.is_none() && was_lost();
+    let code = match code {
+        0 if nothing_left => COULD_NOT_RUN,
+        code => code,
+    };
     Ok(ExitCode::from(code))
 }

@@ -4,13 +4,25 @@
 use std::{
     fmt::Display,
     io::{self, Write as _},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use crate::view::WIDTH;
 
+/// Whether something could not be said for want of room.
+static LOST: AtomicBool = AtomicBool::new(false);
+
 /// Says a thing as it is.
 pub(crate) fn print(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let said = io::stderr().lock().write_all(text.as_bytes());
+    if said.is_err_and(|e| e.kind() == io::ErrorKind::StorageFull) {
+        LOST.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a full disk took something that was said.
+pub(super) fn was_lost() -> bool {
+    LOST.load(Ordering::Relaxed)
 }
 
 /// Says in one line, in our name, what went wrong.

@@ -47,10 +47,11 @@ impl Plan {
     pub(super) fn make(args: &TargetArgs, wait_for_module: bool) -> anyhow::Result<Self> {
         let targets = targets(args)?;
         let max_in_flight = args.max_in_flight;
-        while wait_for_module && !btrfs_is_there() {
+        btrfs_is_there().context("cannot read /proc/filesystems; is /proc mounted?")?;
+        while wait_for_module && !btrfs_is_there()? {
             thread::sleep(Duration::from_millis(100));
         }
-        if !btrfs_is_there() {
+        if !btrfs_is_there()? {
             bail!(NOT_LOADED);
         }
         let three = Target::three().len();
@@ -173,7 +174,9 @@ impl Survey {
 
     /// Why the three cannot be there, if they cannot.
     pub(super) fn problem() -> Option<&'static str> {
-        (!btrfs_is_there()).then_some(NOT_LOADED)
+        btrfs_is_there()
+            .is_ok_and(|there| !there)
+            .then_some(NOT_LOADED)
     }
 
     /// The targets that are here, each in its place.

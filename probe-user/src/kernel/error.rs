@@ -114,6 +114,12 @@ impl AttachError {
             let why = "it is on this kernel's kprobe blacklist; probe one of its callers";
             return Self::refused(target, &why);
         }
+        // What is marked noinstr or notrace, and what is data.
+        if error.and_then(io::Error::raw_os_error) == Some(libc::EINVAL) {
+            let why =
+                "the kernel lets nobody probe it, or it is no function; probe one of its callers";
+            return Self::refused(target, &why);
+        }
         if error.and_then(io::Error::raw_os_error) == Some(libc::EADDRNOTAVAIL) {
             let why = match target.module {
                 None => "there are several functions of this name; write MODULE:SYMBOL",

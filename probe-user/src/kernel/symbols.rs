@@ -30,9 +30,9 @@ impl Symbols {
 
 /// Whether btrfs is built in or loaded. A kernel with btrfs as a module lacks
 /// every one of its functions until then.
-pub(crate) fn btrfs_is_there() -> bool {
-    fs::read_to_string("/proc/filesystems")
-        .is_ok_and(|list| list.lines().any(|line| line.trim() == "btrfs"))
+pub(crate) fn btrfs_is_there() -> io::Result<bool> {
+    let list = fs::read_to_string("/proc/filesystems")?;
+    Ok(list.lines().any(|line| line.trim() == "btrfs"))
 }
 
 /// Where btrfs' functions are, if btrfs is there: what is built in has no state of

@@ -49,10 +49,19 @@ impl Screen {
     )]
     pub(crate) fn draw(&self, text: &str) -> io::Result<()> {
         let (width, height) = size();
-        let lines = text.lines().take(height.saturating_sub(1));
-        let lines: Vec<&str> = lines
-            .map(|line| line.get(..width).unwrap_or(line))
-            .collect();
+        let room = height.saturating_sub(1);
+        let all = text.lines().count();
+        let lines = text.lines().map(|line| line.get(..width).unwrap_or(line));
+        let mut lines: Vec<&str> = lines.take(room).collect();
+        let more = format!(
+            "... {} lines more in a higher terminal",
+            all + 1 - lines.len().max(1)
+        );
+        if all > room
+            && let Some(last) = lines.last_mut()
+        {
+            *last = more.get(..width).unwrap_or(&more);
+        }
         // Home, each line and the rest of it blank, then the rest of the screen blank.
         write(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n")))
     }

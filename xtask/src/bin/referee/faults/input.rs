@@ -98,6 +98,39 @@ pub(super) fn no_command() -> anyhow::Result<String> {
     Ok(ran.stderr)
 }
 
+/// Tables that nobody gets are no success.
+pub(super) fn full_standard_error() -> anyhow::Result<String> {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full");
+    let mut command = Command::new("cowprobe");
+    let status = command
+        .args(["run", "--", "true"])
+        .stderr(full()?)
+        .status()?;
+    ensure!(status.code() == Some(2), "{status}");
+    let mut command = Command::new("cowprobe");
+    command.args(["run", "-o", RECORD, "--", "true"]);
+    let status = command.stderr(full()?).status()?;
+    ensure!(
+        status.success() && record()?["exit"]["code"] == 0,
+        "{status}"
+    );
+    Ok("2, and 0 with a record".to_owned())
+}
+
+/// Without /proc or /sys nothing is known, and that is what is said.
+pub(super) fn nothing_mounted() -> anyhow::Result<String> {
+    for place in ["/proc", "/sys"] {
+        let script = format!("umount -l {place} && exec cowprobe run -- touch {MARK}");
+        let mut command = Command::new("unshare");
+        let out = command.args(["--mount", "sh", "-c", &script]).output()?;
+        let ran = Ran::from_output(&out);
+        ran.expect(2)?;
+        ran.expect_line(&[&format!("is {place} mounted?")])?;
+        nothing_ran()?;
+    }
+    Ok("each is named".to_owned())
+}
+
 pub(super) fn expectations() -> anyhow::Result<String> {
     let run = |expect: &str| cowprobe(&["run", "--expect", expect, "-o", RECORD, "--", "true"]);
     let held = run("remap==0")?;

@@ -45,6 +45,10 @@ pub(super) fn blacklisted() -> anyhow::Result<String> {
     refused(&[name], &[name, "kprobe blacklist"])
 }
 
+pub(super) fn untraceable() -> anyhow::Result<String> {
+    refused(&["__schedule"], &["__schedule", "lets nobody probe it"])
+}
+
 pub(super) fn too_many() -> anyhow::Result<String> {
     let names: Vec<String> = (0..33).map(|n| format!("f{n}")).collect();
     let names: Vec<&str> = names.iter().map(|name| &**name).collect();
