@@ -21,8 +21,6 @@ use super::{FUNCTIONS, filesystem::sh, latency::Script};
 /// What the command leaves when it ends.
 const STAMP: &str = "/tmp/stamp";
 const KPROBES: &str = "/sys/kernel/debug/kprobes/list";
-/// What bpftrace and cowprobe are told to run.
-const COMMAND: &str = "/tmp/stamp.sh";
 
 /// What the command saw.
 #[derive(Debug, Deserialize, Serialize)]
@@ -52,7 +50,7 @@ struct Figures {
 /// Runs both in turn, so that both see the same machine.
 pub(crate) fn run(runs: u32) -> anyhow::Result<()> {
     let me = std::env::current_exe()?;
-    fs::write(COMMAND, format!("exec {} stamp\n", me.display()))?;
+    let me = me.to_str().context("a path that is not UTF-8")?;
     let each = FUNCTIONS.iter().enumerate();
     let script: String = each.map(|(i, f)| Script::Plain.of(f, i)).collect();
     let mut tools = [
@@ -71,9 +69,9 @@ pub(crate) fn run(runs: u32) -> anyhow::Result<()> {
         for figures in &mut tools {
             let mut command = Command::new(figures.tool);
             if figures.tool == "cowprobe" {
-                command.args(["run", "--", "sh", COMMAND]);
+                command.args(["run", "--", me, "stamp"]);
             } else {
-                command.args(["-e", &script, "-c", &format!("/bin/sh {COMMAND}")]);
+                command.args(["-e", &script, "-c", &format!("{me} stamp")]);
             }
             one(command, figures)?;
         }
