@@ -56,6 +56,12 @@ impl Counting {
         })
     }
 
+    /// Nobody is in the cgroup of the workload: it is not told from other tasks. To be
+    /// said before the first window.
+    pub(super) fn forget_workload(&mut self) {
+        self.probes.forget_workload();
+    }
+
     /// Opens a window, unless one is open.
     pub(super) fn enable(&mut self) -> anyhow::Result<()> {
         if self.open.is_none() {

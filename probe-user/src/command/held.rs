@@ -4,7 +4,7 @@
 use std::{
     ffi::OsString,
     fs::File,
-    io::{self, PipeWriter, Read as _, Write as _},
+    io::{self, PipeReader, PipeWriter, Read as _, Write as _},
     os::fd::AsRawFd as _,
 };
 
@@ -17,8 +17,8 @@ use tokio::{
 /// dropped, or we die, the child ends without having run the command.
 #[derive(Debug)]
 pub(super) struct Held {
-    /// Whether it is in the cgroup that it was to enter.
-    pub(super) entered: bool,
+    /// What the child says: that it is there, then whether it entered its cgroup.
+    forked: PipeReader,
     gate: PipeWriter,
     spawning: JoinHandle<io::Result<Child>>,
 }
@@ -37,12 +37,17 @@ impl Held {
             // The child's own copy of the gate would keep the pipe open after our death.
             // SAFETY: closes an fd of the child that nothing else in it uses.
             unsafe { libc::close(inherited_gate) };
+            let say = |byte: u8| {
+                // SAFETY: the pointer is to one byte. It matters to nobody if this fails.
+                unsafe { libc::write(tell.as_raw_fd(), [byte].as_ptr().cast(), 1) };
+            };
+            say(1);
+            // Takes as long as an RCU grace period; probes are attached meanwhile.
             let entered = cgroup.as_ref().is_some_and(|procs| {
                 // SAFETY: the pointer is to one byte.
                 unsafe { libc::write(procs.as_raw_fd(), b"0".as_ptr().cast(), 1) == 1 }
             });
-            // SAFETY: the pointer is to one byte. It matters to nobody if this fails.
-            unsafe { libc::write(tell.as_raw_fd(), [u8::from(entered)].as_ptr().cast(), 1) };
+            say(u8::from(entered));
             wait_for_release(wait.as_raw_fd())
         };
         // SAFETY: between fork and exec `hold` makes system calls only and allocates nothing.
@@ -50,18 +55,23 @@ impl Held {
         // spawn() returns when the child has exec'd or failed to: not before it is released.
         let spawning = tokio::task::spawn_blocking(move || command.spawn());
         // One byte from the child; without a child the pipe ends, and spawn() says why.
-        let mut entered = [0];
-        match forked.read(&mut entered)? {
+        match forked.read(&mut [0])? {
             0 => match spawning.await.map_err(io::Error::other)? {
                 Err(error) => Err(error),
                 Ok(_) => Err(io::Error::other("the command was not held")),
             },
             _ => Ok(Self {
-                entered: entered == [1],
+                forked,
                 gate,
                 spawning,
             }),
         }
+    }
+
+    /// Waits until the child has tried to enter its cgroup, and says whether it did.
+    pub(super) fn has_entered(&mut self) -> bool {
+        let mut entered = [0];
+        self.forked.read_exact(&mut entered).is_ok() && entered == [1]
     }
 
     /// Lets the child run the command; an error says why it could not.

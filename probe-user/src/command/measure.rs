@@ -101,16 +101,17 @@ pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<M
     let ready = Ready::from(args.ready_fd)?;
     let cgroup = Cgroup::make();
     let entrance = cgroup.as_ref().ok().map(Cgroup::entrance).transpose();
-    let held = Held::hold(&args.command, entrance.ok().flatten())
+    let mut held = Held::hold(&args.command, entrance.ok().flatten())
         .await
         .context("cannot fork for the command")?;
-    // Without it the workload is not told from other tasks.
-    let workload = cgroup.as_ref().ok().filter(|_| held.entered);
-    let mut counting = Counting::attach(plan, workload.map(Cgroup::fd))?;
-    let untold = match (&cgroup, workload) {
-        (Err(why), _) => Some(why.clone()),
-        (Ok(_), None) => Some("the command could not enter its cgroup".to_owned()),
-        (Ok(_), Some(_)) => None,
+    let mut counting = Counting::attach(plan, cgroup.as_ref().ok().map(Cgroup::fd))?;
+    let untold = match &cgroup {
+        Err(why) => Some(why.clone()),
+        Ok(_) if held.has_entered() => None,
+        Ok(_) => {
+            counting.forget_workload();
+            Some("the command could not enter its cgroup".to_owned())
+        }
     };
     if args.delay == Delay::None {
         counting.enable()?;

@@ -80,6 +80,13 @@ impl Probes {
         Ok(targets.iter().map(|target| target.map(one)).collect())
     }
 
+    /// The workload's cgroup is empty after all.
+    pub(crate) fn forget_workload(&mut self) {
+        if self.classes == Classes::All {
+            self.classes = Classes::Threads;
+        }
+    }
+
     /// The offset of a task's flags by which classes are told, if they are.
     pub(crate) const fn flags_offset(&self) -> Option<u32> {
         self.flags_offset
