@@ -45,6 +45,24 @@ pub(super) enum Judged {
     Lockdown,
 }
 
+impl Judged {
+    /// The referee's own word for it.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Windows { .. } => "windows",
+            Self::Absent => "absent",
+            Self::Faults => "faults",
+            Self::Together => "together",
+            Self::Latency => "latency",
+            Self::Control => "control",
+            Self::Losses => "losses",
+            Self::Whose => "whose",
+            Self::Terminal => "terminal",
+            Self::Lockdown => "lockdown",
+        }
+    }
+}
+
 const LOADED: &[&str] = &["btrfs", "brd"];
 const NOT_LOADED: &[&str] = &["brd"];
 
@@ -108,15 +126,7 @@ impl Suite {
                      --inhibition '{inhibition}'{preempt}"
                 )
             }
-            Judged::Absent => "absent".to_owned(),
-            Judged::Faults => "faults".to_owned(),
-            Judged::Together => "together".to_owned(),
-            Judged::Latency => "latency".to_owned(),
-            Judged::Control => "control".to_owned(),
-            Judged::Losses => "losses".to_owned(),
-            Judged::Whose => "whose".to_owned(),
-            Judged::Terminal => "terminal".to_owned(),
-            Judged::Lockdown => "lockdown".to_owned(),
+            judged => judged.word().to_owned(),
         }
     }
 
@@ -125,14 +135,7 @@ impl Suite {
             Judged::Windows { tasks: 1, .. } => "1 task".to_owned(),
             Judged::Windows { tasks, .. } => format!("{tasks} tasks"),
             Judged::Absent => "absent functions".to_owned(),
-            Judged::Faults => "faults".to_owned(),
-            Judged::Together => "together".to_owned(),
-            Judged::Latency => "latency".to_owned(),
-            Judged::Control => "control".to_owned(),
-            Judged::Losses => "losses".to_owned(),
-            Judged::Whose => "whose".to_owned(),
-            Judged::Terminal => "terminal".to_owned(),
-            Judged::Lockdown => "lockdown".to_owned(),
+            judged => judged.word().to_owned(),
         };
         let cpus = if self.smp > 1 {
             format!(", {} CPUs", self.smp)
