@@ -73,11 +73,7 @@ const COUNTS: [Column; 6] = [
         }
     }),
     ("flight", |row| (row.number)(row.total.in_flight)),
-    ("missed", |row| {
-        row.total
-            .missed_calls()
-            .map_or_else(|| "-".to_owned(), row.number)
-    }),
+    ("missed", missed),
     ("hook", |_| "kprobe".to_owned()),
 ];
 
@@ -88,6 +84,19 @@ const TIMES: [Column; 5] = [
     ("max", |row| upper(row.interval.latency.max_ns())),
     ("total", |row| time(row.total.latency.sum_ns)),
 ];
+
+/// In all, and after a plus what the interval brought: a column of its own would
+/// be of zeros.
+fn missed(row: &Row<'_>) -> String {
+    let Some(total) = row.total.missed_calls() else {
+        return "-".to_owned();
+    };
+    let total = (row.number)(total);
+    match row.interval.missed_calls() {
+        None | Some(0) => total,
+        Some(now) => format!("{total} +{}", (row.number)(now)),
+    }
+}
 
 fn per_second(count: u64, length_ns: u64) -> u64 {
     let per_s = u128::from(count) * 1_000_000_000 / u128::from(length_ns.max(1));
@@ -204,6 +213,15 @@ mod tests {
         }
     }
 
+    fn window_of(counts: [Counts; 3]) -> Window {
+        Window {
+            start_ns: 0,
+            end_ns: 1_000_000_000,
+            classes: crate::model::Classes::Threads,
+            counts: counts.map(Some).to_vec(),
+        }
+    }
+
     fn with_moment(check: impl Fn(&Moment<'_>)) {
         let here = Presence::Module("btrfs".to_owned());
         check(&Moment {
@@ -231,6 +249,31 @@ mod tests {
                 assert_golden_within(&format!("watch-{width}.txt"), &text, width);
             }
         });
+    }
+
+    #[test]
+    fn what_an_interval_missed_is_told_from_the_rest() {
+        // Both counters of the kernel are meant.
+        let lossy = |missed: Option<u64>| Counts {
+            losses: Losses {
+                entry_missed: missed,
+                entry_recursion_misses: missed,
+                ..Losses::default()
+            },
+            ..counts(2_011, &[(120, 2_011)])
+        };
+        let here = Presence::BuiltIn;
+        let moment = Moment {
+            targets: &Target::three(),
+            presence: &[here.clone(), here.clone(), here],
+            total: &window_of([Some(617), Some(617), None].map(lossy)),
+            interval: &window_of([Some(8), Some(0), None].map(lossy)),
+        };
+        let widths = [60, 100, 200];
+        let texts = widths.map(|width| (width, watch_table(&moment, width)));
+        for (width, text) in texts {
+            assert_golden_within(&format!("watch-missed-{width}.txt"), &text, width);
+        }
     }
 
     #[test]

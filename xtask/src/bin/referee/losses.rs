@@ -1,6 +1,11 @@
 //! Losses on purpose: they must be seen, by as much as they were.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
@@ -17,6 +22,7 @@ const CHECKS: &[Check] = &[
     ("kretprobe instances run out", instances_run_out),
     ("room for one start", one_start),
     ("a probe inside of BPF", inside_of_bpf),
+    ("watch: those of an interval", of_an_interval),
 ];
 
 const LOAD: Load = Load {
@@ -134,4 +140,57 @@ fn inside_of_bpf() -> anyhow::Result<String> {
     );
     ensure!(target["calls_verdict"] == "INEXACT", "{target}");
     Ok(format!("{missed} missed, as many as starts were kept"))
+}
+
+/// The same in the midst of a watch: what its documents say of their intervals adds
+/// up to what they say of the whole, and a table shows it.
+fn of_an_interval() -> anyhow::Result<String> {
+    let function = "htab_map_update_elem";
+    let watch = |more: &[&str]| -> anyhow::Result<String> {
+        filesystem::fresh(LOAD)?;
+        let mut command = Command::new("cowprobe");
+        command.args(["watch", "--allow-inexact", "--probe", function]);
+        command.args(["-I", "500", "--duration", "6"]).args(more);
+        let watch = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        // Between two tables at the beginning and at the end nothing happens.
+        thread::sleep(Duration::from_secs(2));
+        let status = LOAD.bench("--prepared", 0).stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "the workload: {status}");
+        let out = watch.wait_with_output()?;
+        ensure!(out.status.success(), "watch: {}", out.status);
+        Ok(String::from_utf8(out.stdout)?)
+    };
+    let missed = |target: &Value| {
+        Ok::<u64, anyhow::Error>(number(target, "missed")? + number(target, "recursion_misses")?)
+    };
+    let mut before = 0;
+    let mut lossy = 0;
+    let text = watch(&["--json"])?;
+    let documents: Vec<Value> = text
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    for document in &documents {
+        let interval = missed(&document["interval"][3])?;
+        let total = missed(&document["total"][3])?;
+        // The last document's interval is the whole.
+        if document["last"] == true {
+            ensure!(interval == total && total >= before, "{document}");
+            continue;
+        }
+        ensure!(before + interval == total, "{before} before {document}");
+        lossy += usize::from(interval > 0);
+        before = total;
+    }
+    ensure!(before >= 1000, "{before} missed");
+    ensure!(lossy + 2 <= documents.len(), "every interval has losses");
+    let table = watch(&[])?;
+    ensure!(table.contains(" +"), "{table}");
+    Ok(format!(
+        "{before} missed in {lossy} of {} intervals",
+        documents.len() - 1
+    ))
 }
