@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use super::{footing::Footing, survey::Plan};
 use crate::{
-    kernel::Probes,
+    kernel::{Probes, monotonic_ns},
     model::{Brief, Presence, Snapshot, Target, Window},
     wording::causes,
 };
@@ -35,6 +35,8 @@ pub(super) struct Counted {
     pub(super) causes: Vec<String>,
     /// What could not be looked at.
     pub(super) warnings: Vec<String>,
+    /// How long detaching took; `None` where nothing was attached.
+    pub(super) detach_ns: Option<u64>,
 }
 
 impl Counting {
@@ -131,7 +133,21 @@ impl Counting {
     /// Closes the window and detaches.
     pub(super) fn end(mut self) -> Counted {
         self.disable();
-        self.counted
+        self.detach()
+    }
+
+    /// Detaches; a window that is open is not counted.
+    pub(super) fn detach(self) -> Counted {
+        let Self {
+            probes,
+            mut counted,
+            ..
+        } = self;
+        let some = probes.attached().any(|attached| attached);
+        let begin_ns = monotonic_ns();
+        drop(probes);
+        counted.detach_ns = some.then(|| monotonic_ns() - begin_ns);
+        counted
     }
 }
 

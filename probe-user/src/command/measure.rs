@@ -117,18 +117,18 @@ pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<M
         counting.enable()?;
     }
     ready.say()?;
-    let not_run = |end| Measured {
+    let not_run = |end, counting: Counting| Measured {
         end,
         wall_ns: 0,
-        counted: Counted::default(),
+        counted: counting.detach(),
     };
     if let Some(signal) = signals.pending().await {
-        return Ok(not_run(End::Withheld(signal)));
+        return Ok(not_run(End::Withheld(signal), counting));
     }
     let released_ns = monotonic_ns();
     let child = match held.release().await {
         Ok(child) => child,
-        Err(error) => return Ok(not_run(End::NotStarted(error))),
+        Err(error) => return Ok(not_run(End::NotStarted(error), counting)),
     };
     let mut running = Running {
         untold,

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use super::{
     COULD_NOT_RUN, GATE_FAILED, event_loop, expected, gate,
     measure::{Measured, measure},
-    say::{print, remark, say, was_lost},
+    say::{print, remark, remark_detaching, say, was_lost},
     survey::{Plan, Survey},
     written::{Run, record},
 };
@@ -32,7 +32,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         wall_ns,
         counted,
     } = measured;
-    let windows = counted.windows.clone();
+    let (windows, detach_ns) = (counted.windows.clone(), counted.detach_ns);
     let (window, found) = survey.judged(counted, gate(&args.judge));
     let Findings {
         mut causes,
@@ -59,6 +59,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             wall_ns,
             windows: &windows,
             total: window.as_ref(),
+            detach_ns,
             expected: &expected,
             code,
             causes: causes.clone(),
@@ -75,6 +76,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         print(&totals_table(&survey.targets, &survey.presence, window));
         print("\n");
         print(&times_table(&survey.targets, &survey.presence, window));
+        remark_detaching(detach_ns);
     }
     expected::successes(&expected).for_each(remark);
     for warning in &warnings {

@@ -7,7 +7,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use crate::view::WIDTH;
+use crate::view::{WIDTH, time};
+
+/// What nobody waits for without wondering.
+const LONG_NS: u64 = 1_000_000_000;
 
 /// Whether something could not be said for want of room.
 static LOST: AtomicBool = AtomicBool::new(false);
@@ -34,6 +37,14 @@ pub(crate) fn say(text: impl Display) {
 /// wide for that goes on, indented, after a colon.
 pub(super) fn remark(text: impl Display) {
     print(&folded(&format!("cowprobe: {text}")));
+}
+
+/// Says how long detaching took, if it was long: the kernel waits for every CPU, and
+/// the user for the kernel.
+pub(super) fn remark_detaching(detach_ns: Option<u64>) {
+    if let Some(ns) = detach_ns.filter(|ns| *ns > LONG_NS) {
+        remark(format_args!("detaching took {}", time(ns)));
+    }
 }
 
 fn folded(line: &str) -> String {

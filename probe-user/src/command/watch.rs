@@ -17,7 +17,7 @@ use super::{
     counting::{Counted, Counting},
     event_loop, expected, gate,
     ready::Ready,
-    say::remark,
+    say::{remark, remark_detaching},
     signals::{Signals, abort_on_second},
     survey::{Plan, Survey},
     written::interval_record,
@@ -164,6 +164,7 @@ impl Shown<'_> {
 
     fn totals(self, counted: Counted, expectations: Vec<Expectation>) -> anyhow::Result<ExitCode> {
         let survey = &self.survey;
+        let detach_ns = counted.detach_ns;
         let (total, mut found) = survey.judged(counted, gate(&self.args.judge));
         let total = total.context("no window was opened")?;
         let expected = expected::judge(expectations, Some(&total));
@@ -178,6 +179,7 @@ impl Shown<'_> {
             text.push_str(&self.histogram(&total, size().0));
             put(&text)?;
         }
+        remark_detaching(detach_ns);
         expected::successes(&expected).for_each(remark);
         for warning in &found.warnings {
             remark(format_args!("warning: {warning}"));

@@ -33,6 +33,7 @@ pub(super) struct Run<'a> {
     pub(super) windows: &'a [Brief],
     /// All of them together.
     pub(super) total: Option<&'a Window>,
+    pub(super) detach_ns: Option<u64>,
     pub(super) expected: &'a [(Expectation, Came)],
     pub(super) code: u8,
     pub(super) causes: Vec<String>,
@@ -59,6 +60,7 @@ pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
             causes: run.causes,
         },
         windows: run.windows.iter().map(|w| window(survey, w)).collect(),
+        detach_ns: run.detach_ns,
         targets: here
             .map(|(i, (t, presence))| target(t, presence, &classes, counts(i)))
             .collect(),

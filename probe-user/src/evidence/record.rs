@@ -16,6 +16,9 @@ pub(crate) struct Record {
     pub(crate) command: CommandRecord,
     pub(crate) exit: Exit,
     pub(crate) windows: Vec<WindowRecord>,
+    /// How long removing the probes took, after the last window; `null` where none was
+    /// attached.
+    pub(crate) detach_ns: Option<u64>,
     pub(crate) targets: Vec<TargetRecord>,
     pub(crate) expectations: Vec<ExpectationRecord>,
     /// What a reader must know beside the numbers.

@@ -11,6 +11,7 @@ mod watch;
 pub(crate) use bars::histogram;
 pub(crate) use check::check_table;
 pub(crate) use terminal::{Screen, size};
+pub(crate) use time::time;
 pub(crate) use totals::totals_table;
 pub(crate) use watch::{Moment, times_table, watch_head, watch_table};
 

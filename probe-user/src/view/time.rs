@@ -1,7 +1,7 @@
 //! Times for people: three digits and a unit.
 
 /// Such as `850ns`, `1.92us`, `24.6us`, `365us`, `11.5ms`, `1.20s`, `34359s`.
-pub(super) fn time(ns: u64) -> String {
+pub(crate) fn time(ns: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     for (unit, name) in UNITS {
         // The unit's half last digit below: 999.5 us is 1.00 ms.

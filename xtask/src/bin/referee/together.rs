@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     FUNCTIONS,
-    cowprobe::{RECORD, calls_and_missed, cowprobe, missed, record, status},
+    cowprobe::{RECORD, Ran, calls_and_missed, cowprobe, missed, record, status},
     filesystem::{self, Load},
     kprobe_profile, overlay,
     report::Report,
@@ -211,11 +211,24 @@ fn all_that_are_possible() -> anyhow::Result<String> {
     for ((name, ours), theirs) in all.iter().zip(&ours).zip(&theirs) {
         ensure!(ours == theirs, "{name}: {ours}, by kprobe_profile {theirs}");
     }
+    let detached = detaching(&ran, &record)?;
     let hit = ours.iter().filter(|n| **n > 0).count();
     ensure!(hit > FUNCTIONS.len(), "none of the 32 was called");
     Ok(format!(
-        "{hit} of {} were called, {} times in all",
+        "{hit} of {} were called, {} times in all; {detached}",
         all.len(),
         ours.iter().sum::<u64>()
     ))
+}
+
+/// How long detaching took; it is said where it was long.
+fn detaching(ran: &Ran, record: &Value) -> anyhow::Result<String> {
+    let ns = record["detach_ns"].as_u64().context("no detach_ns")?;
+    let said = ran.stderr.contains("cowprobe: detaching took ");
+    ensure!(
+        ns > 0 && said == (ns > 1_000_000_000),
+        "{ns}: {}",
+        ran.stderr
+    );
+    Ok(format!("detached in {} ms", ns / 1_000_000))
 }
