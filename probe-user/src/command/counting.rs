@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use super::{footing::Footing, survey::Plan};
 use crate::{
-    kernel::{Probes, monotonic_ns},
+    kernel::{Probes, give_up_privileges, monotonic_ns},
     model::{Brief, Presence, Snapshot, Target, Window},
     wording::causes,
 };
@@ -40,7 +40,7 @@ pub(super) struct Counted {
 }
 
 impl Counting {
-    /// Attaches. No window is open yet.
+    /// Attaches, and gives up the privileges that this took. No window is open yet.
     pub(super) fn attach(plan: &mut Plan, cgroup: Option<BorrowedFd<'_>>) -> anyhow::Result<Self> {
         // Before: a module that is loaded again meanwhile has no probes.
         let footing = Footing::read(&plan.presence);
@@ -48,13 +48,18 @@ impl Counting {
             bail!(refusal);
         }
         let probes = plan.attach(cgroup)?;
+        let mut counted = Counted::default();
+        if let Err(why) = give_up_privileges() {
+            let warning = format!("privileges that are not needed any more are kept: {why}");
+            counted.warnings.push(warning);
+        }
         Ok(Self {
             probes,
             names: plan.targets.iter().map(Target::name).collect(),
             presence: plan.presence.clone(),
             footing,
             open: None,
-            counted: Counted::default(),
+            counted,
         })
     }
 

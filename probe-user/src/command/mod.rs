@@ -22,6 +22,7 @@ mod written;
 use std::{
     io::{self, Write},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -76,6 +77,8 @@ fn gate(args: &JudgeArgs) -> Gate {
 fn event_loop() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        // The thread that forks for a command has the capabilities that this one gives up.
+        .thread_keep_alive(Duration::ZERO)
         .build()
         .context("cannot start the event loop")
 }

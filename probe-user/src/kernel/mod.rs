@@ -10,6 +10,7 @@ mod grace;
 mod load;
 mod object;
 mod perf;
+mod privileges;
 mod probes;
 mod rights;
 mod shared;
@@ -20,6 +21,7 @@ mod variant;
 
 pub(crate) use error::AttachError;
 pub(crate) use object::sha256 as object_sha256;
+pub(crate) use privileges::give_up as give_up_privileges;
 pub(crate) use probes::Probes;
 pub(crate) use rights::{lockdown, missing_capabilities, perf_event_paranoid, preemption};
 pub(crate) use symbols::{Symbols, btrfs_is_there, btrfs_presence, is_blacklisted};

@@ -7,7 +7,7 @@ use super::{
     bpftrace::Bpftrace,
     cowprobe::{RECORD, calls_and_missed, cowprobe, record},
     filesystem::{self, Load},
-    kprobe_profile,
+    kprobe_profile, privileges,
     referees::Reading,
     report::Report,
 };
@@ -18,6 +18,7 @@ type Check = (&'static str, fn() -> anyhow::Result<String>);
 
 const CHECKS: &[Check] = &[
     ("check says what is absent", check),
+    ("privileges are given up", privileges::given_up),
     ("remap is counted, the absent are named", count),
 ];
 

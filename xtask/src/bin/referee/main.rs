@@ -21,6 +21,7 @@ mod lockdown;
 mod losses;
 mod overlay;
 mod preemption;
+mod privileges;
 mod referees;
 mod report;
 mod startup;

@@ -10,7 +10,7 @@ use super::{
     bpftrace::Bpftrace,
     cowprobe::{RECORD, calls_and_missed, cowprobe, missed, record, status},
     filesystem::{self, Load},
-    kprobe_profile, preemption,
+    kprobe_profile, preemption, privileges,
     referees::Reading,
     report::Report,
 };
@@ -23,12 +23,13 @@ pub(crate) fn run(
     inhibition: &str,
     preempt: Option<&str>,
 ) -> anyhow::Result<()> {
-    let before = usize::from(preempt.is_some()) + 1;
+    let before = usize::from(preempt.is_some()) + 2;
     report.plan(before + usize::try_from(windows)?);
     if let Some(mode) = preempt {
         report.check("preemption", preemption::check(mode));
     }
     report.check("check", check(inhibition));
+    report.check("privileges are given up", privileges::given_up());
     let _bpftrace = Bpftrace::start(&FUNCTIONS)?;
     kprobe_profile::start(&FUNCTIONS)?;
     for window in 1..=windows {
