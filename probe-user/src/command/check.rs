@@ -10,8 +10,8 @@ use super::{
 use crate::{
     cli::CheckArgs,
     kernel::{
-        Probes, has_btf, kprobes_armed, lockdown, missing_capabilities, perf_event_paranoid,
-        preemption,
+        Probes, has_btf, kprobes_armed, lockdown, missing_capabilities, needed_capabilities,
+        perf_event_paranoid, preemption,
     },
     model::{CheckRow, Checked, Presence},
     view::check_table,
@@ -72,6 +72,7 @@ fn look(survey: &Survey) -> Checked<'_> {
         preemption: preemption(),
         lockdown: lockdown(),
         perf_event_paranoid: perf_event_paranoid(),
+        needed_capabilities: needed_capabilities(),
         missing_capabilities: missing_capabilities(),
         kernel_btf: has_btf("vmlinux"),
         btrfs_btf: has_btf(if built_in { "vmlinux" } else { "btrfs" }),

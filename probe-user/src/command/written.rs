@@ -106,6 +106,7 @@ pub(super) fn check_record(checked: &Checked<'_>) -> String {
         preemption: checked.preemption.clone(),
         lockdown: checked.lockdown.clone(),
         perf_event_paranoid: checked.perf_event_paranoid,
+        needed_capabilities: checked.needed_capabilities.clone(),
         missing_capabilities: checked.missing_capabilities.clone(),
         kernel_btf: checked.kernel_btf,
         btrfs_btf: checked.btrfs_btf,

@@ -75,6 +75,9 @@ pub(crate) struct CheckRecord {
     /// "none", "integrity" or "confidentiality".
     pub(crate) lockdown: Option<String>,
     pub(crate) perf_event_paranoid: Option<i32>,
+    /// What probing takes here.
+    pub(crate) needed_capabilities: Vec<&'static str>,
+    /// What of it this process lacks.
     pub(crate) missing_capabilities: Vec<&'static str>,
     pub(crate) kernel_btf: bool,
     /// btrfs' own, or the kernel's if btrfs is built in.

@@ -2,10 +2,7 @@
 
 use std::{error::Error, fmt, io};
 
-use super::{
-    bpf::LoadError, is_blacklisted, lockdown, missing_capabilities, object::NoObject,
-    perf_event_paranoid,
-};
+use super::{bpf::LoadError, is_blacklisted, lockdown, missing_capabilities, object::NoObject};
 use crate::{model::Target, wording::causes};
 
 /// Why a probe could not be had.
@@ -34,6 +31,11 @@ impl fmt::Display for AttachError {
             Self::Denied(why) => {
                 let missing = missing_capabilities().join(" and ");
                 match lockdown().as_deref() {
+                    // Debian's own level; the kernel's end at 2.
+                    _ if missing == "CAP_SYS_ADMIN" => write!(
+                        f,
+                        "not permitted to probe the kernel: {missing} missing, which kernel.perf_event_paranoid above 2 takes; run as root, or set it to 2 and have CAP_BPF and CAP_PERFMON"
+                    ),
                     _ if !missing.is_empty() => write!(
                         f,
                         "not permitted to probe the kernel: {missing} missing; run as root"
@@ -41,11 +43,6 @@ impl fmt::Display for AttachError {
                     Some("confidentiality") => write!(
                         f,
                         "not permitted to probe the kernel: lockdown is confidentiality; boot without it"
-                    ),
-                    // Debian's own level; the kernel's end at 2.
-                    _ if perf_event_paranoid().is_some_and(|n| n > 2) => write!(
-                        f,
-                        "not permitted to probe the kernel: kernel.perf_event_paranoid is above 2, which takes CAP_SYS_ADMIN; set it to 2 or run as root"
                     ),
                     _ => write!(
                         f,

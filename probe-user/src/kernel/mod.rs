@@ -23,7 +23,9 @@ pub(crate) use error::AttachError;
 pub(crate) use object::sha256 as object_sha256;
 pub(crate) use privileges::give_up as give_up_privileges;
 pub(crate) use probes::Probes;
-pub(crate) use rights::{lockdown, missing_capabilities, perf_event_paranoid, preemption};
+pub(crate) use rights::{
+    lockdown, missing_capabilities, needed_capabilities, perf_event_paranoid, preemption,
+};
 pub(crate) use symbols::{Symbols, btrfs_is_there, btrfs_presence, is_blacklisted};
 pub(crate) use system::{identity, kprobes_armed, module_instance, monotonic_ns};
 pub(crate) use task::is_right as is_right_flags_offset;

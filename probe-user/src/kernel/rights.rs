@@ -2,27 +2,44 @@
 
 use std::fs;
 
-/// Bits of the effective set in `/proc/self/status`, `include/uapi/linux/
-/// capability.h`.
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_PERFMON: u32 = 38;
-const CAP_BPF: u32 = 39;
+use caps::{CapSet, Capability};
 
-/// The capabilities that probing wants and this process lacks.
-pub(crate) fn missing_capabilities() -> Vec<&'static str> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let hex = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
-    let bits = hex.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-    missing_of(bits.unwrap_or(0))
+/// The kernel's own levels of `kernel.perf_event_paranoid` end here. Debian's go on:
+/// above it `perf_event_open(2)` takes `CAP_SYS_ADMIN`, which stands for the others.
+const LAST_LEVEL: i32 = 2;
+
+type Named = (Capability, &'static str);
+
+const ADMIN: Named = (Capability::CAP_SYS_ADMIN, "CAP_SYS_ADMIN");
+const PROBING: [Named; 2] = [
+    (Capability::CAP_BPF, "CAP_BPF"),
+    (Capability::CAP_PERFMON, "CAP_PERFMON"),
+];
+
+/// The capabilities that probing takes on this kernel.
+pub(crate) fn needed_capabilities() -> Vec<&'static str> {
+    let needed = needed(perf_event_paranoid());
+    needed.iter().map(|(_, name)| *name).collect()
 }
 
-fn missing_of(effective: u64) -> Vec<&'static str> {
-    let has = |bit: u32| effective >> bit & 1 == 1 || effective >> CAP_SYS_ADMIN & 1 == 1;
-    [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON")]
-        .into_iter()
-        .filter(|(bit, _)| !has(*bit))
-        .map(|(_, name)| name)
-        .collect()
+/// Those of them that this process lacks.
+pub(crate) fn missing_capabilities() -> Vec<&'static str> {
+    let has = |capability| caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false);
+    missing_of(needed(perf_event_paranoid()), has)
+}
+
+const fn needed(paranoid: Option<i32>) -> &'static [Named] {
+    match paranoid {
+        Some(level) if level > LAST_LEVEL => &[ADMIN],
+        _ => &PROBING,
+    }
+}
+
+fn missing_of(needed: &[Named], has: impl Fn(Capability) -> bool) -> Vec<&'static str> {
+    let missing = needed
+        .iter()
+        .filter(|(capability, _)| !has(*capability) && !has(ADMIN.0));
+    missing.map(|(_, name)| *name).collect()
 }
 
 /// The kernel's lockdown mode, "none" where it has none; `None` if it cannot be
@@ -58,15 +75,19 @@ mod tests {
 
     #[test]
     fn cap_sys_admin_stands_for_both() {
-        let bits = |bits: &[u32]| bits.iter().fold(0, |all, bit| all | 1 << bit);
-        for (effective, missing) in [
-            (0, &["CAP_BPF", "CAP_PERFMON"][..]),
-            (bits(&[CAP_BPF]), &["CAP_PERFMON"]),
-            (bits(&[CAP_PERFMON]), &["CAP_BPF"]),
-            (bits(&[CAP_BPF, CAP_PERFMON]), &[]),
-            (bits(&[CAP_SYS_ADMIN]), &[]),
+        use Capability::{CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN};
+        for (paranoid, has, missing) in [
+            (2, &[][..], &["CAP_BPF", "CAP_PERFMON"][..]),
+            (2, &[CAP_BPF], &["CAP_PERFMON"]),
+            (2, &[CAP_PERFMON], &["CAP_BPF"]),
+            (2, &[CAP_BPF, CAP_PERFMON], &[]),
+            (-1, &[CAP_BPF, CAP_PERFMON], &[]),
+            (-1, &[CAP_SYS_ADMIN], &[]),
+            (3, &[CAP_BPF, CAP_PERFMON], &["CAP_SYS_ADMIN"]),
+            (3, &[CAP_SYS_ADMIN], &[]),
         ] {
-            assert_eq!(missing_of(effective), missing);
+            let lacks = missing_of(needed(Some(paranoid)), |c| has.contains(&c));
+            assert_eq!(lacks, missing, "{paranoid}, {has:?}");
         }
     }
 }

@@ -11,6 +11,9 @@ pub(crate) struct Checked<'a> {
     pub(crate) preemption: Option<String>,
     pub(crate) lockdown: Option<String>,
     pub(crate) perf_event_paranoid: Option<i32>,
+    /// What probing takes here.
+    pub(crate) needed_capabilities: Vec<&'static str>,
+    /// What of it this process lacks.
     pub(crate) missing_capabilities: Vec<&'static str>,
     pub(crate) kernel_btf: bool,
     /// btrfs' own, or the kernel's if btrfs is built in.

@@ -30,6 +30,7 @@ pub(crate) fn check_table(checked: &Checked<'_>) -> String {
         (false, _) => "none, so the form of the inhibition is unknown",
     };
     let paranoid = checked.perf_event_paranoid;
+    let takes = checked.needed_capabilities.join(" and ");
     let lines = [
         (
             "kernel",
@@ -40,7 +41,10 @@ pub(crate) fn check_table(checked: &Checked<'_>) -> String {
         ("lockdown", or_unknown(&checked.lockdown)),
         (
             "paranoid",
-            paranoid.map_or_else(|| "unknown".to_owned(), |n| n.to_string()),
+            paranoid.map_or_else(
+                || "unknown".to_owned(),
+                |n| format!("{n}, so probing takes {takes}"),
+            ),
         ),
         ("capabilities", capabilities),
         ("BTF", btf.to_owned()),
@@ -108,6 +112,7 @@ mod tests {
             preemption: Some("lazy".to_owned()),
             lockdown: Some("none".to_owned()),
             perf_event_paranoid: Some(2),
+            needed_capabilities: vec!["CAP_BPF", "CAP_PERFMON"],
             missing_capabilities: Vec::new(),
             kernel_btf: true,
             btrfs_btf: true,

@@ -51,39 +51,6 @@ pub(super) fn not_root() -> anyhow::Result<String> {
     Ok(ran.stderr)
 }
 
-pub(super) fn capabilities_are_enough() -> anyhow::Result<String> {
-    let run = || -> anyhow::Result<Ran> {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", "65534", "--clear-groups"]);
-        command.args([
-            "--inh-caps",
-            "+bpf,+perfmon",
-            "--ambient-caps",
-            "+bpf,+perfmon",
-        ]);
-        command.args(["cowprobe", "run", "--", "id", "-u"]);
-        Ok(Ran::from_output(&command.stdin(Stdio::null()).output()?))
-    };
-    let paranoid = "/proc/sys/kernel/perf_event_paranoid";
-    let before = fs::read_to_string(paranoid)?;
-    fs::write(paranoid, "3")?;
-    let refused = run();
-    fs::write(paranoid, "2")?;
-    let ran = run();
-    fs::write(paranoid, before)?;
-    let (refused, ran) = (refused?, ran?);
-    refused.expect(2)?;
-    refused.expect_line(&["perf_event_paranoid is above 2", "set it to 2"])?;
-    ran.expect(0)?;
-    ensure!(ran.stdout == "65534\n", "{}", ran.stdout);
-    ensure!(
-        ran.stderr.contains("btrfs_remap_file_range"),
-        "{}",
-        ran.stderr
-    );
-    Ok("CAP_BPF and CAP_PERFMON alone, with perf_event_paranoid 2".to_owned())
-}
-
 pub(super) fn unknown_subcommand() -> anyhow::Result<String> {
     let ran = cowprobe(&["wach"])?;
     ran.expect(2)?;

@@ -23,7 +23,7 @@ type Check = (&'static str, fn() -> anyhow::Result<String>);
 
 const CHECKS: &[Check] = &[
     ("not root", input::not_root),
-    ("capabilities are enough", input::capabilities_are_enough),
+    ("capabilities are enough", without::capabilities_are_enough),
     ("unknown subcommand", input::unknown_subcommand),
     ("no command", input::no_command),
     ("expectations", input::expectations),
@@ -42,6 +42,7 @@ const CHECKS: &[Check] = &[
     ("33 probes", names::too_many),
     ("without CAP_BPF", without::cap_bpf),
     ("without CAP_PERFMON", without::cap_perfmon),
+    ("without CAP_SYS_ADMIN", without::cap_sys_admin),
     ("with kptr_restrict=2", without::pointers),
     ("without tracefs", without::tracefs),
     ("without BTF", without::btf),

@@ -26,28 +26,81 @@ const LOAD: Load = Load {
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
 pub(super) fn cap_bpf() -> anyhow::Result<String> {
-    refused_with("+perfmon", ": CAP_BPF missing;")
+    refused_with("2", "+perfmon", ": CAP_BPF missing;")
 }
 
 pub(super) fn cap_perfmon() -> anyhow::Result<String> {
-    refused_with("+bpf", ": CAP_PERFMON missing;")
+    refused_with("2", "+bpf", ": CAP_PERFMON missing;")
 }
 
-/// Runs as a user with this capability alone.
-fn refused_with(capability: &str, words: &str) -> anyhow::Result<String> {
+pub(super) fn cap_sys_admin() -> anyhow::Result<String> {
+    refused_with("3", "+bpf,+perfmon", ": CAP_SYS_ADMIN missing,")
+}
+
+/// Does as a user with these capabilities alone.
+fn refused_with(paranoid: &str, capabilities: &str, words: &str) -> anyhow::Result<String> {
+    let mut said = String::new();
+    for args in [&["run", "--", "touch", MARK][..], &["watch"]] {
+        let ran = as_nobody(paranoid, capabilities, args)?;
+        ran.expect(2)?;
+        ran.expect_line(&[words, "run as root"])?;
+        nothing_ran()?;
+        said = ran.stderr;
+    }
+    let checked = as_nobody(paranoid, capabilities, &["check"])?;
+    checked.expect(1)?;
+    let (lacks, _) = words[2..].split_once(" missing").context("no words")?;
+    let line = format!("\ncapabilities  {lacks} missing; run as root\n");
+    ensure!(checked.stdout.contains(&line), "{}", checked.stdout);
+    Ok(said)
+}
+
+/// What an ordinary user needs, and no more; what is not needed is a warning.
+pub(super) fn capabilities_are_enough() -> anyhow::Result<String> {
+    for (paranoid, capabilities, needed) in [
+        ("2", "+bpf,+perfmon", "CAP_BPF and CAP_PERFMON"),
+        ("3", "+bpf,+perfmon,+sys_admin", "CAP_SYS_ADMIN"),
+        ("3", "+sys_admin", "CAP_SYS_ADMIN"),
+    ] {
+        let run = as_nobody(paranoid, capabilities, &["run", "--", "id", "-u"])?;
+        let watch = ["watch", "-I", "100", "--duration", "0.5"];
+        let watch = as_nobody(paranoid, capabilities, &watch)?;
+        for ran in [&run, &watch] {
+            ran.expect(0).context(capabilities)?;
+            let switch = "warning: cannot read whether kprobes are switched on";
+            ensure!(ran.stderr.contains(switch), "{}", ran.stderr);
+        }
+        let workload = "warning: the workload is not told from other tasks";
+        ensure!(run.stderr.contains(workload), "{}", run.stderr);
+        ensure!(run.stdout == "65534\n", "{}", run.stdout);
+        ensure!(
+            run.stderr.contains("EXACT") && watch.stdout.contains("EXACT"),
+            "{run:?}"
+        );
+        let checked = as_nobody(paranoid, capabilities, &["check"])?;
+        checked.expect(0)?;
+        for line in [
+            format!("\nparanoid      {paranoid}, so probing takes {needed}\n"),
+            "\ncapabilities  all that are needed\n".to_owned(),
+        ] {
+            ensure!(checked.stdout.contains(&line), "{}", checked.stdout);
+        }
+    }
+    Ok("CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN where paranoid is 3".to_owned())
+}
+
+/// Runs cowprobe as a user with these capabilities alone, at this level of
+/// `kernel.perf_event_paranoid`.
+fn as_nobody(paranoid: &str, capabilities: &str, args: &[&str]) -> anyhow::Result<Ran> {
     let before = fs::read_to_string(PARANOID)?;
-    fs::write(PARANOID, "2")?;
+    fs::write(PARANOID, paranoid)?;
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--clear-groups"]);
-    command.args(["--inh-caps", capability, "--ambient-caps", capability]);
-    command.args(["cowprobe", "run", "--", "touch", MARK]);
+    command.args(["--inh-caps", capabilities, "--ambient-caps", capabilities]);
+    command.arg("cowprobe").args(args);
     let out = command.stdin(Stdio::null()).output();
     fs::write(PARANOID, before)?;
-    let ran = Ran::from_output(&out?);
-    ran.expect(2)?;
-    ran.expect_line(&[words, "run as root"])?;
-    nothing_ran()?;
-    Ok(ran.stderr)
+    Ok(Ran::from_output(&out?))
 }
 
 pub(super) fn pointers() -> anyhow::Result<String> {
