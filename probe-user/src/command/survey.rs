@@ -14,18 +14,21 @@ use super::{
 };
 use crate::{
     cli::TargetArgs,
-    evidence::{Findings, Gate, findings},
+    evidence::{Findings, Gate, findings, other_programs},
     kernel::{
-        AttachError, Probes, Symbols, btrfs_is_there, btrfs_presence, identity, is_in_btf,
-        is_right_flags_offset, variant,
+        AttachError, OthersSeen, Probes, Symbols, btrfs_is_there, btrfs_presence, identity,
+        is_in_btf, is_right_flags_offset, variant,
     },
-    model::{Classes, Found, Identity, Need, Presence, Target, Variant, Window},
+    model::{Classes, Found, Identity, Need, Others, Presence, Target, Variant, Window},
     wording::causes,
 };
 
 /// What to do where btrfs is a module and not loaded.
 const NOT_LOADED: &str =
     "btrfs is not loaded; run 'modprobe btrfs' first, or use --wait-for-module";
+
+/// Why nothing is known of others.
+const NOT_ATTACHED: &str = "nothing is attached";
 
 /// What is to be attached.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub(super) struct Plan {
     max_in_flight: u32,
     /// What the probes took for the offset of a task's flags.
     flags_offset: Option<u32>,
+    /// Once it is attached.
+    others: Result<OthersSeen, String>,
 }
 
 impl Plan {
@@ -63,6 +68,7 @@ impl Plan {
                 looked_up: false,
                 max_in_flight,
                 flags_offset: None,
+                others: Err(NOT_ATTACHED.to_owned()),
             });
         }
         // A name that a user typed may be wrong in many ways.
@@ -78,6 +84,7 @@ impl Plan {
             looked_up: true,
             max_in_flight,
             flags_offset: None,
+            others: Err(NOT_ATTACHED.to_owned()),
         })
     }
 
@@ -100,6 +107,7 @@ impl Plan {
             }
             *presence = Presence::Absent;
         }
+        self.others = probes.others(&self.targets, &self.presence);
         Ok(probes)
     }
 }
@@ -116,6 +124,8 @@ pub(super) struct Survey {
     doubts: Vec<Option<String>>,
     /// Whether the classes are what they seem.
     classes_right: bool,
+    /// When the probes were attached.
+    pub(super) others: Others,
 }
 
 impl Survey {
@@ -144,8 +154,11 @@ impl Survey {
             }
         };
         let classes_right = plan.flags_offset.is_none_or(is_right_flags_offset);
+        let seen = plan.others.clone();
+        let others = seen.and_then(|seen| seen.named(&targets, &presence));
         Ok(Self {
             classes_right,
+            others,
             ..Self::with(targets, presence, doubts)?
         })
     }
@@ -162,6 +175,7 @@ impl Survey {
             presence,
             doubts,
             classes_right: true,
+            others: Err(NOT_ATTACHED.to_owned()),
         })
     }
 
@@ -218,6 +232,7 @@ impl Survey {
         if let Classes::Untold(why) = &total.classes {
             warnings.push(format!("it is not told who executed the calls: {why}"));
         }
+        warnings.extend(other_programs(&self.targets, &self.others));
         (Some(total), Findings { causes, warnings })
     }
 
@@ -343,6 +358,7 @@ mod tests {
                 presence: vec![Presence::BuiltIn],
                 doubts: vec![Some("a doubt".to_owned())],
                 classes_right: true,
+                others: Ok(vec![Vec::new()]),
             }
         };
         let counted = || Counted {

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     cli::WatchArgs,
+    evidence::other_programs,
     model::{Expectation, Snapshot, Window},
     view::{Moment, Screen, histogram, size, times_table, totals_table, watch_head, watch_table},
 };
@@ -73,6 +74,10 @@ async fn follow(
     let survey = Survey::of(&plan)?;
     if let Some(doubt) = survey.refusal() {
         bail!("{doubt}");
+    }
+    // What it costs is in all that follows; the screen hides it until the end.
+    for line in other_programs(&survey.targets, &survey.others) {
+        remark(format_args!("warning: {line}"));
     }
     counting.enable()?;
     let begin = Instant::now();

@@ -11,8 +11,8 @@ use super::{measure::End, survey::Survey};
 use crate::{
     evidence::{
         BucketRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord, Exit,
-        ExpectationRecord, IdentityRecord, IntervalRecord, LatencyRecord, Record, StretchRecord,
-        TargetRecord, Tool, VariantRecord, WindowRecord, WindowTargetRecord,
+        ExpectationRecord, IdentityRecord, IntervalRecord, LatencyRecord, OtherProgramRecord,
+        Record, StretchRecord, TargetRecord, Tool, VariantRecord, WindowRecord, WindowTargetRecord,
     },
     kernel::object_sha256,
     model::{
@@ -62,7 +62,10 @@ pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
         windows: run.windows.iter().map(|w| window(survey, w)).collect(),
         detach_ns: run.detach_ns,
         targets: here
-            .map(|(i, (t, presence))| target(t, presence, &classes, counts(i)))
+            .map(|(i, (t, presence))| {
+                let others = others(survey, i);
+                target(t, presence, &classes, counts(i), others)
+            })
             .collect(),
         expectations: run.expected.iter().map(expectation).collect(),
         warnings: run.warnings,
@@ -79,7 +82,11 @@ pub(super) fn interval_record(
 ) -> String {
     let all = |of: &Window| {
         let here = survey.targets.iter().zip(&survey.presence).zip(&of.counts);
-        here.map(|((t, presence), counts)| target(t, presence, &of.classes, counts.as_ref()))
+        here.enumerate()
+            .map(|(i, ((t, presence), counts))| {
+                let others = others(survey, i);
+                target(t, presence, &of.classes, counts.as_ref(), others)
+            })
             .collect()
     };
     let record = IntervalRecord {
@@ -228,6 +235,7 @@ fn target(
     presence: &Presence,
     classes: &Classes,
     counts: Option<&Counts>,
+    other_programs: Option<Vec<OtherProgramRecord>>,
 ) -> TargetRecord {
     let divides = target.kinds == Kinds::CloneDedupe;
     let losses = counts.map(|c| c.losses).unwrap_or_default();
@@ -255,7 +263,19 @@ fn target(
         calls_verdict: verdict(presence, counts, Counts::calls_verdict),
         times_verdict: verdict(presence, counts, Counts::times_verdict),
         latency: counts.map(|c| latency(&c.latency)),
+        other_programs,
     }
+}
+
+/// The BPF programs of others on a target.
+fn others(survey: &Survey, place: usize) -> Option<Vec<OtherProgramRecord>> {
+    let on = survey.others.as_ref().ok()?.get(place)?;
+    let each = on.iter().map(|other| OtherProgramRecord {
+        kind: other.kind,
+        name: other.name.clone(),
+        id: other.id,
+    });
+    Some(each.collect())
 }
 
 /// One that is here and has no counts has lost them.

@@ -7,7 +7,7 @@ mod warnings;
 pub(crate) use output::Output;
 pub(crate) use record::{
     BucketRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord, Exit,
-    ExpectationRecord, IdentityRecord, IntervalRecord, LatencyRecord, Record, StretchRecord,
-    TargetRecord, Tool, VariantRecord, WindowRecord, WindowTargetRecord,
+    ExpectationRecord, IdentityRecord, IntervalRecord, LatencyRecord, OtherProgramRecord, Record,
+    StretchRecord, TargetRecord, Tool, VariantRecord, WindowRecord, WindowTargetRecord,
 };
-pub(crate) use warnings::{Findings, Gate, findings};
+pub(crate) use warnings::{Findings, Gate, findings, other_programs};

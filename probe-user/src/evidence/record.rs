@@ -249,6 +249,20 @@ pub(crate) struct TargetRecord {
     /// Of `latency`: whether it has the time of every call that returned.
     pub(crate) times_verdict: Option<&'static str>,
     pub(crate) latency: Option<LatencyRecord>,
+    /// BPF programs of others on this function when the probes were attached, those of
+    /// another cowprobe too; later ones are not seen. `null` if they are not known.
+    pub(crate) other_programs: Option<Vec<OtherProgramRecord>>,
+}
+
+/// A BPF program of others.
+#[derive(Debug, Serialize)]
+pub(crate) struct OtherProgramRecord {
+    /// "kprobe", "kretprobe", "kprobe.multi", "kretprobe.multi", "fentry", "fexit",
+    /// "`fmod_ret`" or "fsession".
+    pub(crate) kind: &'static str,
+    /// Its first 15 characters.
+    pub(crate) name: String,
+    pub(crate) id: u32,
 }
 
 /// Who executed calls. Their sum is `calls`.

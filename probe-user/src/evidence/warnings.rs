@@ -1,7 +1,7 @@
 //! What a reader must know beside the counts: hits that were missed, and counts
 //! that this kernel cannot prove.
 
-use crate::model::{Counts, Need, Target, Verdict, Window};
+use crate::model::{Counts, Need, OtherProgram, Others, Target, Verdict, Window};
 
 /// What was found of a window's counts.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,39 @@ pub(crate) fn findings(targets: &[Target], window: &Window, gate: Gate) -> Findi
         all.warnings.extend(untimed(&name, counts));
     }
     all
+}
+
+/// One line for each target on which others have programs.
+pub(crate) fn other_programs(targets: &[Target], others: &Others) -> Vec<String> {
+    let others = match others {
+        Ok(others) => others,
+        Err(why) => {
+            let line = "it is not known whether other BPF programs are on these functions";
+            return vec![format!("{line}: {why}")];
+        }
+    };
+    let both = targets.iter().zip(others);
+    let lines = both.filter_map(|(target, others)| {
+        let name = target.name();
+        let each: Vec<String> = others.iter().map(named).collect();
+        match &each[..] {
+            [] => None,
+            [one] => Some(format!("{name}: another BPF program is on it: {one}")),
+            _ => Some(format!(
+                "{name}: other BPF programs are on it: {}",
+                each.join(", ")
+            )),
+        }
+    });
+    lines.collect()
+}
+
+fn named(other: &OtherProgram) -> String {
+    let OtherProgram { kind, name, id } = other;
+    match &name[..] {
+        "" => format!("{kind} (id {id})"),
+        _ => format!("{kind} {name} (id {id})"),
+    }
 }
 
 /// Why the number of calls is less than exact.
@@ -186,6 +219,34 @@ mod tests {
             Required,
             &[calls, times],
             &[],
+        );
+    }
+
+    #[test]
+    fn programs_of_others_are_a_line_a_target() {
+        let other = |kind, name: &str, id| OtherProgram {
+            kind,
+            name: name.to_owned(),
+            id,
+        };
+        let check = |others: Others, lines: &[&str]| {
+            assert_eq!(other_programs(&Target::three(), &others), lines);
+        };
+        check(Ok(vec![vec![]; 3]), &[]);
+        check(
+            Ok(vec![
+                vec![other("kprobe", "foo", 12)],
+                vec![],
+                vec![other("fentry", "", 7), other("kprobe.multi", "bar", 8)],
+            ]),
+            &[
+                "btrfs_remap_file_range: another BPF program is on it: kprobe foo (id 12)",
+                "btrfs_uninhibit_all_eb_writeback: other BPF programs are on it: fentry (id 7), kprobe.multi bar (id 8)",
+            ],
+        );
+        check(
+            Err("why".to_owned()),
+            &["it is not known whether other BPF programs are on these functions: why"],
         );
     }
 

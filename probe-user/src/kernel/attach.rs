@@ -11,10 +11,12 @@ use probe_ebpf::Tally;
 use super::{
     bpf,
     error::AttachError,
+    listed::{self, Hook},
     load::{Loaded, Loader},
+    others::Place,
     perf::{Kprobes, Side},
 };
-use crate::model::{Losses, Target};
+use crate::model::{Losses, Presence, Target};
 
 /// One target's copy of the object, attached.
 #[derive(Debug)]
@@ -60,6 +62,29 @@ impl Attached {
             entry_recursion_misses,
             return_missed,
             return_recursion_misses,
+        })
+    }
+
+    /// The ids of its programs.
+    pub(super) fn programs(&self) -> io::Result<[u32; 2]> {
+        let [entry, ret] = [&self.copy.entry, &self.copy.ret].map(|p| listed::program(p.as_fd()));
+        Ok([entry?.id, ret?.id])
+    }
+
+    /// Where it is, as others on it are looked for.
+    pub(super) fn place<'a>(
+        &self,
+        target: &'a Target,
+        presence: &'a Presence,
+    ) -> io::Result<Place<'a>> {
+        let address = match listed::link(self.entry.as_fd())? {
+            (_, Hook::Kprobe(probed)) => probed.address,
+            _ => 0,
+        };
+        Ok(Place {
+            symbol: &target.symbol,
+            object: presence.place(),
+            address,
         })
     }
 

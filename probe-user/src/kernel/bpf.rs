@@ -220,7 +220,8 @@ pub(super) fn starts(map: BorrowedFd<'_>) -> io::Result<Vec<Start>> {
     Ok(starts)
 }
 
-fn info_by_fd<T>(fd: BorrowedFd<'_>, info: &mut T) -> io::Result<()> {
+/// What the kernel tells of a program, a link or a BTF.
+pub(super) fn info_by_fd<T>(fd: BorrowedFd<'_>, info: &mut T) -> io::Result<()> {
     let mut attr = zeroed_attr();
     attr.info.bpf_fd = fd.as_raw_fd().cast_unsigned();
     attr.info.info = std::ptr::from_mut(info) as u64;
@@ -228,13 +229,15 @@ fn info_by_fd<T>(fd: BorrowedFd<'_>, info: &mut T) -> io::Result<()> {
     bpf(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attr).map(drop)
 }
 
-fn zeroed_attr() -> bpf_attr {
+/// A request without anything in it.
+pub(super) fn zeroed_attr() -> bpf_attr {
     // SAFETY: a union of structures of integers; all zero is valid, and the kernel wants
     // unused fields to be zero.
     unsafe { mem::zeroed() }
 }
 
-fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i32> {
+/// The system call.
+pub(super) fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i32> {
     // SAFETY: `attr` is a whole bpf_attr of the size given, and the pointers in it are to
     // values that outlive the call.
     let result = unsafe {

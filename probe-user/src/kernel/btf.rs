@@ -101,6 +101,11 @@ impl<'a> Btf<'a> {
         })
     }
 
+    /// What a type is called.
+    pub(super) fn name(&self, type_id: usize) -> Option<&'a [u8]> {
+        self.string(self.type_by_id(type_id)?.name)
+    }
+
     /// The number of elements of an array type, seen through typedefs.
     pub(super) fn array_length(&self, type_id: usize) -> Option<usize> {
         let mut id = type_id;

@@ -7,12 +7,15 @@ mod btf;
 mod check;
 mod error;
 mod grace;
+mod listed;
 mod load;
 mod object;
+mod others;
 mod perf;
 mod privileges;
 mod probes;
 mod rights;
+mod seen;
 mod shared;
 mod symbols;
 mod system;
@@ -26,6 +29,7 @@ pub(crate) use probes::Probes;
 pub(crate) use rights::{
     lockdown, missing_capabilities, needed_capabilities, perf_event_paranoid, preemption,
 };
+pub(crate) use seen::Seen as OthersSeen;
 pub(crate) use symbols::{Symbols, btrfs_is_there, btrfs_presence, is_blacklisted};
 pub(crate) use system::{identity, kprobes_armed, module_instance, monotonic_ns};
 pub(crate) use task::is_right as is_right_flags_offset;

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know what a count means.
 
-use std::os::fd::BorrowedFd;
+use std::{io, os::fd::BorrowedFd};
 
 use probe_ebpf::{EPOCHS, STARTS, Tally};
 
@@ -11,10 +11,11 @@ use super::{
     error::AttachError,
     grace::Grace,
     load::Loader,
-    monotonic_ns,
+    monotonic_ns, others,
+    seen::Seen,
 };
 use crate::{
-    model::{Classes, Losses, Reading, Snapshot, Target},
+    model::{Classes, Losses, Presence, Reading, Snapshot, Target},
     wording::plain,
 };
 
@@ -95,6 +96,22 @@ impl Probes {
     /// Which targets are attached.
     pub(crate) fn attached(&self) -> impl Iterator<Item = bool> {
         self.attached.iter().map(Option::is_some)
+    }
+
+    /// The BPF programs of others on the same functions.
+    pub(crate) fn others(&self, targets: &[Target], presence: &[Presence]) -> Result<Seen, String> {
+        let each = self.attached.iter().zip(targets).zip(presence);
+        let places = each.map(|((attached, target), presence)| {
+            let attached = attached.as_ref();
+            attached.map(|a| a.place(target, presence)).transpose()
+        });
+        let places = places.collect::<io::Result<Vec<_>>>();
+        let ours = self.attached.iter().flatten().map(Attached::programs);
+        let ours = ours.collect::<io::Result<Vec<_>>>();
+        match (places, ours) {
+            (Ok(places), Ok(ours)) => others::look(&places, &ours.concat()),
+            (Err(e), _) | (_, Err(e)) => Err(plain(&e)),
+        }
     }
 
     /// Opens a window. Losses are read first, so that the stretch in which they are

@@ -7,7 +7,7 @@ use super::{
     bpftrace::Bpftrace,
     cowprobe::{RECORD, calls_and_missed, cowprobe, record},
     filesystem::{self, Load},
-    kprobe_profile, privileges,
+    kprobe_profile, others, privileges,
     referees::Reading,
     report::Report,
 };
@@ -93,6 +93,7 @@ fn count() -> anyhow::Result<String> {
             && after.bpftrace[0] - before.bpftrace[0] == 2000,
         "ours {ours:?}, referees {before:?} to {after:?}"
     );
+    others::is_fentry_alone(&record["targets"][0])?;
     for target in record["targets"].as_array().into_iter().flatten().skip(1) {
         ensure!(
             target["available"] == false && target["calls"].is_null(),

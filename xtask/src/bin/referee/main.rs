@@ -19,6 +19,7 @@ mod kprobe_profile;
 mod latency;
 mod lockdown;
 mod losses;
+mod others;
 mod overlay;
 mod preemption;
 mod privileges;

@@ -16,7 +16,7 @@ use super::{
     FUNCTIONS,
     cowprobe::{RECORD, Ran, calls_and_missed, cowprobe, missed, record, status},
     filesystem::{self, Load},
-    kprobe_profile, overlay,
+    kprobe_profile, others, overlay,
     report::Report,
     symbols::traceable_in_btrfs,
 };
@@ -27,6 +27,7 @@ const INNER: &str = "/tmp/inner.json";
 type Check = (&'static str, fn() -> anyhow::Result<String>);
 
 const CHECKS: &[Check] = &[
+    ("other BPF programs", others::are_noted),
     ("two at once", two_at_once),
     ("a CPU goes away", a_cpu_goes_away),
     ("watch costs no hit", watching_costs_nothing),
@@ -83,6 +84,20 @@ fn two_at_once() -> anyhow::Result<String> {
     for record in [&outer, &inner] {
         let remap = calls(&record["targets"][0])?;
         ensure!(remap == 2000, "{remap} of 2000 remaps");
+    }
+    let [outer_on, inner_on] = [&outer, &inner].map(|r| &r["targets"][0]["other_programs"]);
+    ensure!(*outer_on == Value::Array(Vec::new()), "{outer_on}");
+    let names = [0, 1].map(|i| (&inner_on[i]["kind"], &inner_on[i]["name"]));
+    for is in [
+        ("kprobe", "cowprobe_entry"),
+        ("kretprobe", "cowprobe_return"),
+    ] {
+        ensure!(
+            names
+                .iter()
+                .any(|(kind, name)| **kind == *is.0 && **name == *is.1),
+            "{inner_on}"
+        );
     }
     for place in 1..3 {
         let (outer, inner) = (

@@ -10,7 +10,7 @@ use super::{
     bpftrace::Bpftrace,
     cowprobe::{RECORD, calls_and_missed, cowprobe, missed, record, status},
     filesystem::{self, Load},
-    kprobe_profile, preemption, privileges,
+    kprobe_profile, others, preemption, privileges,
     referees::Reading,
     report::Report,
 };
@@ -87,6 +87,7 @@ fn one(load: Load) -> anyhow::Result<String> {
     ensure!(ours == kprobe_profile && ours == bpftrace, "{all}");
 
     for target in record["targets"].as_array().context("no targets")? {
+        others::is_fentry_alone(target)?;
         is_whole(target).with_context(|| format!("{target}"))?;
     }
     let missed = missed(&record);

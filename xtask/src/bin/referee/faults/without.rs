@@ -70,6 +70,12 @@ pub(super) fn capabilities_are_enough() -> anyhow::Result<String> {
             let switch = "warning: cannot read whether kprobes are switched on";
             ensure!(ran.stderr.contains(switch), "{}", ran.stderr);
         }
+        let untold = run.stderr.contains("not known whether other BPF programs");
+        ensure!(
+            untold != capabilities.contains("sys_admin"),
+            "{}",
+            run.stderr
+        );
         let workload = "warning: the workload is not told from other tasks";
         ensure!(run.stderr.contains(workload), "{}", run.stderr);
         ensure!(run.stdout == "65534\n", "{}", run.stdout);
