@@ -25,8 +25,11 @@ pub(super) enum Judged {
         tasks: u32,
         inhibition: &'static str,
     },
-    /// A kernel that lacks two of the three functions.
-    Absent,
+    /// A kernel that lacks two of the three functions, and perhaps does not tell what
+    /// probes miss.
+    Absent { told: bool },
+    /// Verdicts and exit statuses.
+    Verdicts,
     /// What goes wrong in a user's hands.
     Faults,
     /// Beside another cowprobe, nested, and with a CPU that goes away.
@@ -50,7 +53,8 @@ impl Judged {
     const fn word(self) -> &'static str {
         match self {
             Self::Windows { .. } => "windows",
-            Self::Absent => "absent",
+            Self::Absent { .. } => "absent",
+            Self::Verdicts => "verdicts",
             Self::Faults => "faults",
             Self::Together => "together",
             Self::Latency => "latency",
@@ -126,6 +130,7 @@ impl Suite {
                      --inhibition '{inhibition}'{preempt}"
                 )
             }
+            Judged::Absent { told: false } => "absent --untold".to_owned(),
             judged => judged.word().to_owned(),
         }
     }
@@ -134,7 +139,8 @@ impl Suite {
         let judged = match self.judged {
             Judged::Windows { tasks: 1, .. } => "1 task".to_owned(),
             Judged::Windows { tasks, .. } => format!("{tasks} tasks"),
-            Judged::Absent => "absent functions".to_owned(),
+            Judged::Absent { told: true } => "absent functions".to_owned(),
+            Judged::Absent { told: false } => "absent functions, untold misses".to_owned(),
             judged => judged.word().to_owned(),
         };
         let cpus = if self.smp > 1 {
@@ -189,7 +195,10 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
             append: "lockdown=confidentiality",
             ..plain(NEWEST.kernel, LOADED, Judged::Lockdown)
         },
-        plain("6.12", LOADED, Judged::Absent),
+        plain(NEWEST.kernel, LOADED, Judged::Verdicts),
+        plain("6.12", LOADED, Judged::Absent { told: true }),
+        // Linux tells what probes miss since 6.7.
+        plain("6.1", LOADED, Judged::Absent { told: false }),
     ];
     for kernel in [&NEWEST, &OLDER, &INLINE, &XARRAY] {
         suites.push(Suite::windows(kernel, 1, 1, ""));

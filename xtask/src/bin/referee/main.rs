@@ -29,6 +29,7 @@ mod startup;
 mod symbols;
 mod terminal;
 mod together;
+mod verdicts;
 mod whose;
 mod windows;
 
@@ -72,7 +73,13 @@ enum Suite {
         preempt: Option<String>,
     },
     /// A kernel that lacks two of the three functions
-    Absent,
+    Absent {
+        /// The kernel does not tell what probes miss: then verdicts, too
+        #[arg(long)]
+        untold: bool,
+    },
+    /// Verdicts and exit statuses
+    Verdicts,
     /// Beside another cowprobe, nested, and with a CPU that goes away
     Together,
     /// What goes wrong in a user's hands; btrfs must not be loaded yet
@@ -127,7 +134,8 @@ fn main() -> ExitCode {
             let preempt = preempt.as_deref();
             windows::run(&mut report, windows, load, &inhibition, preempt)
         }
-        Suite::Absent => absent::run(&mut report),
+        Suite::Absent { untold } => absent::run(&mut report, !untold),
+        Suite::Verdicts => verdicts::run(&mut report),
         Suite::Together => together::run(&mut report),
         Suite::Losses => losses::run(&mut report),
         Suite::Whose => whose::run(&mut report),

@@ -20,7 +20,7 @@ use super::{
     MARK, nothing_ran,
 };
 
-const ENABLED: &str = "/sys/kernel/debug/kprobes/enabled";
+pub(crate) const ENABLED: &str = "/sys/kernel/debug/kprobes/enabled";
 
 pub(super) fn kprobes_are_off() -> anyhow::Result<String> {
     fs::write(ENABLED, "0").with_context(|| format!("cannot write {ENABLED}"))?;

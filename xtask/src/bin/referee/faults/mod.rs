@@ -14,7 +14,7 @@ mod names;
 mod watch;
 mod without;
 
-pub(crate) use kernel::failing_clones;
+pub(crate) use kernel::{ENABLED, failing_clones};
 
 /// A file that a command makes, to show that it ran.
 const MARK: &str = "/tmp/the-command-ran";
