@@ -131,6 +131,7 @@ impl Suite {
                 )
             }
             Judged::Absent { told: false } => "absent --untold".to_owned(),
+            Judged::Losses => format!("losses --cpus {}", self.smp),
             judged => judged.word().to_owned(),
         }
     }
@@ -189,6 +190,10 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         },
         plain(NEWEST.kernel, LOADED, Judged::Control),
         plain(NEWEST.kernel, LOADED, Judged::Losses),
+        Suite {
+            smp: 2,
+            ..plain(NEWEST.kernel, LOADED, Judged::Losses)
+        },
         plain(NEWEST.kernel, LOADED, Judged::Whose),
         plain(NEWEST.kernel, LOADED, Judged::Terminal),
         Suite {

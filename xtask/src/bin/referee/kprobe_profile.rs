@@ -2,9 +2,9 @@
 //! time. `kprobe_profile` has its hits and misses; both together are the calls
 //! (Documentation/trace/kprobetrace.rst of Linux 7.2).
 
-use std::{fs, io::Write as _};
+use std::{fs, io::Write as _, thread, time::Duration};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 const GROUP: &str = "referee";
@@ -44,4 +44,18 @@ pub(crate) fn read(functions: &[&str]) -> anyhow::Result<Vec<u64>> {
         Ok(numbers.iter().sum())
     });
     counts.collect()
+}
+
+/// Reads when nothing moves: two readings a second apart are equal.
+pub(crate) fn quiet(functions: &[&str]) -> anyhow::Result<Vec<u64>> {
+    let mut last = read(functions)?;
+    for _ in 0..30 {
+        thread::sleep(Duration::from_secs(1));
+        let next = read(functions)?;
+        if next == last {
+            return Ok(next);
+        }
+        last = next;
+    }
+    bail!("the filesystem does not come to rest: {last:?}");
 }

@@ -19,6 +19,7 @@ mod kprobe_profile;
 mod latency;
 mod lockdown;
 mod losses;
+mod map_operations;
 mod others;
 mod overlay;
 mod preemption;
@@ -85,7 +86,12 @@ enum Suite {
     /// What goes wrong in a user's hands; btrfs must not be loaded yet
     Faults,
     /// Losses on purpose
-    Losses,
+    Losses {
+        #[arg(long)]
+        cpus: u32,
+    },
+    /// Map operations without an end
+    MapOperations,
     /// Who executed the calls
     Whose,
     /// One clone
@@ -137,7 +143,8 @@ fn main() -> ExitCode {
         Suite::Absent { untold } => absent::run(&mut report, !untold),
         Suite::Verdicts => verdicts::run(&mut report),
         Suite::Together => together::run(&mut report),
-        Suite::Losses => losses::run(&mut report),
+        Suite::Losses { cpus } => losses::run(&mut report, cpus),
+        Suite::MapOperations => return work(map_operations::run()),
         Suite::Whose => whose::run(&mut report),
         Suite::CloneOnce => return work(whose::clone_once()),
         Suite::Control => control::run(&mut report),
