@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
@@ -83,7 +82,7 @@ fn run_on(
     suite.append.clone_into(&mut spec.append);
     spec.modules = suite.modules.iter().map(|&m| m.to_owned()).collect();
     spec.share = vec![share.to_owned()];
-    spec.limit = Duration::from_mins(15);
+    spec.limit = suite.limit();
     spec.output = Output::Shown;
     let captures = captures();
     if captures.exists() {

@@ -1,5 +1,7 @@
 //! The suites that run in guests: data, one row a boot.
 
+use std::time::Duration;
+
 /// A boot of one kernel with the referee in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Suite {
@@ -37,7 +39,12 @@ pub(super) enum Judged {
     /// Times beside bpftrace's.
     Latency,
     /// Windows by perf stat's control protocol.
-    Control,
+    Control {
+        /// Windows of one clone, under load.
+        pairs: u32,
+        /// Clients with short windows, and the windows of each.
+        short: (u32, u32),
+    },
     /// Losses on purpose.
     Losses,
     /// Who executed the calls.
@@ -58,7 +65,7 @@ impl Judged {
             Self::Faults => "faults",
             Self::Together => "together",
             Self::Latency => "latency",
-            Self::Control => "control",
+            Self::Control { .. } => "control",
             Self::Losses => "losses",
             Self::Whose => "whose",
             Self::Terminal => "terminal",
@@ -131,9 +138,23 @@ impl Suite {
                 )
             }
             Judged::Absent { told: false } => "absent --untold".to_owned(),
+            Judged::Control {
+                pairs,
+                short: (rounds, windows),
+            } => format!("control --pairs {pairs} --rounds {rounds} --windows {windows}"),
             Judged::Losses => format!("losses --cpus {}", self.smp),
             judged => judged.word().to_owned(),
         }
+    }
+
+    /// How long its guest may take, in the host's time.
+    pub(super) fn limit(&self) -> Duration {
+        let longer = match self.judged {
+            // Not more than a tenth of a second is expected.
+            Judged::Control { pairs, .. } => Duration::from_millis(200) * pairs,
+            _ => Duration::ZERO,
+        };
+        Duration::from_mins(15) + longer
     }
 
     fn what(&self) -> String {
@@ -167,7 +188,7 @@ impl Suite {
     }
 }
 
-/// The suites of every run, and with `full` those that are shown once.
+/// The suites of every run, and with `full` those that are shown once, and at more length.
 pub(super) fn all(full: bool) -> Vec<Suite> {
     let plain = |kernel, modules, judged| Suite {
         kernel,
@@ -178,6 +199,12 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         modules,
         judged,
     };
+    let (pairs, short) = if full {
+        (10_000, (10, 100))
+    } else {
+        (1000, (1, 300))
+    };
+    let control = Judged::Control { pairs, short };
     let mut suites = vec![
         plain(NEWEST.kernel, NOT_LOADED, Judged::Faults),
         Suite {
@@ -188,7 +215,7 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
             icount: true,
             ..plain(NEWEST.kernel, LOADED, Judged::Latency)
         },
-        plain(NEWEST.kernel, LOADED, Judged::Control),
+        plain(NEWEST.kernel, LOADED, control),
         plain(NEWEST.kernel, LOADED, Judged::Losses),
         Suite {
             smp: 2,
@@ -242,7 +269,7 @@ mod tests {
         let suites = all(true);
         let names: std::collections::HashSet<_> = suites.iter().map(Suite::name).collect();
         assert_eq!(names.len(), suites.len());
-        assert!(all(false).iter().all(|s| suites.contains(s)));
+        assert!(all(false).iter().all(|s| names.contains(&s.name())));
         assert!(names.contains("7.3, 6 tasks, preempt=full"), "{names:?}");
     }
 

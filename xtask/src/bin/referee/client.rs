@@ -20,7 +20,7 @@ pub(crate) const CTL: &str = "REMAP_RANGE_PERF_CTL_FIFO";
 /// Where the answers come from.
 pub(crate) const ACK: &str = "REMAP_RANGE_PERF_ACK_FIFO";
 
-/// How many clones there were in the short windows.
+/// How many clones there were in many windows; written at the client's end.
 pub(crate) const CLONES: &str = "/tmp/clones";
 
 /// What a client does.
@@ -43,11 +43,6 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    /// How many windows there are in [`Self::ManyPairs`].
-    pub(crate) const PAIRS: usize = 1000;
-    /// And in [`Self::ShortWindows`].
-    pub(crate) const SHORT: usize = 300;
-
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::TwoWindows => "two-windows",
@@ -102,7 +97,8 @@ impl Client {
     }
 }
 
-pub(crate) fn run(scenario: Scenario) -> anyhow::Result<()> {
+/// `windows`: how many there are where there are many.
+pub(crate) fn run(scenario: Scenario, windows: usize) -> anyhow::Result<()> {
     let mut client = Client::open()?;
     match scenario {
         Scenario::TwoWindows => {
@@ -125,7 +121,7 @@ pub(crate) fn run(scenario: Scenario) -> anyhow::Result<()> {
                 ])
                 .stderr(Stdio::null())
                 .spawn()?;
-            let result = (0..Scenario::PAIRS).try_for_each(|_| {
+            let result = (0..windows).try_for_each(|_| {
                 client.order("enable")?;
                 client.clones(1)?;
                 client.order("disable")?;
@@ -133,7 +129,8 @@ pub(crate) fn run(scenario: Scenario) -> anyhow::Result<()> {
             });
             writer.kill()?;
             writer.wait()?;
-            result
+            result?;
+            Ok(std::fs::write(CLONES, windows.to_string())?)
         }
         Scenario::Garbage => {
             client.order("disable")?;
@@ -169,7 +166,7 @@ pub(crate) fn run(scenario: Scenario) -> anyhow::Result<()> {
         }
         Scenario::ShortWindows => {
             let mut clones = 0_u64;
-            for _ in 0..Scenario::SHORT {
+            for _ in 0..windows {
                 client.order("enable")?;
                 let begin = Instant::now();
                 while begin.elapsed() < Duration::from_millis(10) {

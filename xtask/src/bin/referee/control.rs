@@ -4,8 +4,8 @@
 use std::{
     fs,
     io::Read as _,
-    process::{Command, Stdio},
-    time::Instant,
+    process::{Child, Command, Stdio},
+    time::{Instant, SystemTime},
 };
 
 use anyhow::{Context as _, ensure};
@@ -26,12 +26,24 @@ const LOAD: Load = Load {
     operations: 1,
 };
 
+/// How much is ordered where it is much.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Much {
+    /// Windows of one clone, under load
+    #[arg(long)]
+    pairs: usize,
+    /// Clients with windows of 10 ms, one after the other
+    #[arg(long)]
+    rounds: u32,
+    /// Windows of each of them
+    #[arg(long)]
+    windows: usize,
+}
+
 type Check = (&'static str, fn() -> anyhow::Result<String>);
 
 const CHECKS: &[Check] = &[
     ("two windows", two_windows),
-    ("many pairs under load", many_pairs),
-    ("many short windows in a long one", short_windows),
     ("orders that are none", garbage),
     ("a reader that went away", no_reader),
     ("never enabled", never_enabled),
@@ -42,11 +54,16 @@ const CHECKS: &[Check] = &[
     ("bad places", bad_places),
 ];
 
-pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
-    report.plan(CHECKS.len());
+pub(crate) fn run(report: &mut Report, much: Much) -> anyhow::Result<()> {
+    report.plan(CHECKS.len() + 1 + usize::try_from(much.rounds)?);
     filesystem::fresh(LOAD)?;
     for fifo in [CTL_FIFO, ACK_FIFO] {
         sh("mkfifo", &[fifo])?;
+    }
+    report.check("many pairs under load", many_pairs(much.pairs));
+    for round in 1..=much.rounds {
+        let name = format!("many short windows in a long one, {round}");
+        report.check(&name, short_windows(much.windows));
     }
     for (name, check) in CHECKS {
         report.check(name, check());
@@ -56,15 +73,21 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
 
 /// Runs cowprobe with a client as its command.
 fn with_client(scenario: Scenario, more: &[&str]) -> anyhow::Result<(Ran, Value)> {
+    with_windows(scenario, 0, more)
+}
+
+/// The same where the client has many windows.
+fn with_windows(scenario: Scenario, windows: usize, more: &[&str]) -> anyhow::Result<(Ran, Value)> {
     let me = std::env::current_exe()?;
     let control = format!("fifo:{CTL_FIFO},{ACK_FIFO}");
     let mut command = Command::new("cowprobe");
     command.args(["run", "--control", &control, "-o", RECORD]);
-    command
-        .args(more)
-        .arg("--")
-        .arg(me)
-        .args(["client", scenario.name()]);
+    command.args(more).arg("--").arg(me).args([
+        "client",
+        scenario.name(),
+        "--windows",
+        &windows.to_string(),
+    ]);
     command.env(CTL, CTL_FIFO).env(ACK, ACK_FIFO);
     let ran = Ran::from_output(&command.stdin(Stdio::null()).output()?);
     let record = record().with_context(|| ran.stderr.clone())?;
@@ -124,31 +147,32 @@ fn two_windows() -> anyhow::Result<String> {
     Ok(format!("{each:?} of 4,000 clones"))
 }
 
-fn many_pairs() -> anyhow::Result<String> {
+fn many_pairs(pairs: usize) -> anyhow::Result<String> {
     let start = Instant::now();
-    let (ran, record) = with_client(Scenario::ManyPairs, &["-D", "-1"])?;
-    expect(&ran, &record, Scenario::PAIRS, Scenario::PAIRS as u64)?;
+    let (ran, record) = with_windows(Scenario::ManyPairs, pairs, &["-D", "-1"])?;
+    let took = start.elapsed();
+    // The client's last act is to write this.
+    let ended = SystemTime::now().duration_since(fs::metadata(CLONES)?.modified()?)?;
+    expect(&ran, &record, pairs, pairs as u64)?;
     Ok(format!(
-        "{} windows of one clone each, {:?}",
-        Scenario::PAIRS,
-        start.elapsed()
+        "{pairs} windows of one clone each in {took:?}; its record has {} bytes, and was there {ended:?} after the client's end",
+        fs::metadata(RECORD)?.len()
     ))
 }
 
 /// Beside a second cowprobe that counts all the time.
-fn short_windows() -> anyhow::Result<String> {
+fn short_windows(windows: usize) -> anyhow::Result<String> {
     let mut outer = Command::new("cowprobe");
     outer
         .args(["watch", "-I", "60000", "--json"])
         .stdout(Stdio::piped());
-    let outer = outer.spawn()?;
-    // Longer than it takes to open its window.
-    std::thread::sleep(std::time::Duration::from_secs(6));
-    let (ran, record) = with_client(Scenario::ShortWindows, &["-D", "-1"])?;
+    let (outer, told) = ready_child(outer)?;
+    ensure!(told == "\n", "{told:?}");
+    let (ran, record) = with_windows(Scenario::ShortWindows, windows, &["-D", "-1"])?;
     sh("kill", &["-INT", &outer.id().to_string()])?;
     let said = Ran::from_output(&outer.wait_with_output()?);
     let clones_made: u64 = fs::read_to_string(CLONES)?.parse()?;
-    expect(&ran, &record, Scenario::SHORT, clones_made)?;
+    expect(&ran, &record, windows, clones_made)?;
     let last = said
         .stdout
         .lines()
@@ -158,8 +182,7 @@ fn short_windows() -> anyhow::Result<String> {
     let all = clones(&last["total"][0])?;
     ensure!(all == clones_made, "{all} of {clones_made}: {last}");
     Ok(format!(
-        "{clones_made} clones in {} windows, and in one",
-        Scenario::SHORT
+        "{clones_made} clones in {windows} windows, and in one"
     ))
 }
 
@@ -235,26 +258,33 @@ fn descriptors() -> anyhow::Result<String> {
 
 fn ready() -> anyhow::Result<String> {
     let socket = std::os::unix::net::UnixDatagram::bind("/tmp/notify")?;
-    let (mut told, tell) = std::io::pipe()?;
-    let fd = nix::unistd::dup(&tell)?;
     let mut command = Command::new("cowprobe");
-    command.args(["watch", "--duration", "0.2", "--ready-fd"]);
-    command.arg(std::os::fd::AsRawFd::as_raw_fd(&fd).to_string());
+    command.args(["watch", "--duration", "0.2"]);
     command
         .env("NOTIFY_SOCKET", "/tmp/notify")
         .stdout(Stdio::null());
-    // What dup makes is inherited.
-    let mut child = command.spawn()?;
-    drop((tell, fd));
-    let mut text = String::new();
-    told.read_to_string(&mut text)?;
-    ensure!(text == "\n", "{text:?}");
+    let (mut child, told) = ready_child(command)?;
+    ensure!(told == "\n", "{told:?}");
     let mut datagram = [0; 64];
     let length = socket.recv(&mut datagram)?;
     ensure!(&datagram[..length] == b"READY=1", "{datagram:?}");
     let status = child.wait()?;
     ensure!(status.success(), "{status}");
     Ok("a line break, and READY=1".to_owned())
+}
+
+/// Starts a command with `--ready-fd`, and has what comes there until it is closed.
+fn ready_child(mut command: Command) -> anyhow::Result<(Child, String)> {
+    let (mut told, tell) = std::io::pipe()?;
+    // What dup makes is inherited.
+    let fd = nix::unistd::dup(&tell)?;
+    command.arg("--ready-fd");
+    command.arg(std::os::fd::AsRawFd::as_raw_fd(&fd).to_string());
+    let child = command.spawn()?;
+    drop((tell, fd));
+    let mut text = String::new();
+    told.read_to_string(&mut text)?;
+    Ok((child, text))
 }
 
 fn bad_places() -> anyhow::Result<String> {

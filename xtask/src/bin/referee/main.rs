@@ -97,9 +97,14 @@ enum Suite {
     /// One clone
     CloneOnce,
     /// Windows that a client opens and closes
-    Control,
+    Control(control::Much),
     /// Such a client
-    Client { scenario: client::Scenario },
+    Client {
+        scenario: client::Scenario,
+        /// Where it has many
+        #[arg(long, default_value_t = 0)]
+        windows: usize,
+    },
     /// What `cowprobe watch` draws on a terminal that is resized
     Terminal,
     /// Under lockdown=confidentiality
@@ -147,8 +152,8 @@ fn main() -> ExitCode {
         Suite::MapOperations => return work(map_operations::run()),
         Suite::Whose => whose::run(&mut report),
         Suite::CloneOnce => return work(whose::clone_once()),
-        Suite::Control => control::run(&mut report),
-        Suite::Client { scenario } => return work(client::run(scenario)),
+        Suite::Control(much) => control::run(&mut report, much),
+        Suite::Client { scenario, windows } => return work(client::run(scenario, windows)),
         Suite::Terminal => terminal::run(&mut report),
         Suite::Lockdown => {
             lockdown::run(&mut report);
