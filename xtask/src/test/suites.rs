@@ -45,6 +45,8 @@ pub(super) enum Judged {
         /// Clients with short windows, and the windows of each.
         short: (u32, u32),
     },
+    /// At full rate for so long.
+    Soak { seconds: u64 },
     /// Losses on purpose.
     Losses,
     /// Who executed the calls.
@@ -66,6 +68,7 @@ impl Judged {
             Self::Together => "together",
             Self::Latency => "latency",
             Self::Control { .. } => "control",
+            Self::Soak { .. } => "soak",
             Self::Losses => "losses",
             Self::Whose => "whose",
             Self::Terminal => "terminal",
@@ -142,6 +145,7 @@ impl Suite {
                 pairs,
                 short: (rounds, windows),
             } => format!("control --pairs {pairs} --rounds {rounds} --windows {windows}"),
+            Judged::Soak { seconds } => format!("soak --seconds {seconds}"),
             Judged::Losses => format!("losses --cpus {}", self.smp),
             judged => judged.word().to_owned(),
         }
@@ -150,6 +154,7 @@ impl Suite {
     /// How long its guest may take, in the host's time.
     pub(super) fn limit(&self) -> Duration {
         let longer = match self.judged {
+            Judged::Soak { seconds } => Duration::from_secs(seconds) * 2,
             // Not more than a tenth of a second is expected.
             Judged::Control { pairs, .. } => Duration::from_millis(200) * pairs,
             _ => Duration::ZERO,
@@ -199,10 +204,10 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         modules,
         judged,
     };
-    let (pairs, short) = if full {
-        (10_000, (10, 100))
+    let (pairs, short, seconds) = if full {
+        (10_000, (10, 100), 30 * 60)
     } else {
-        (1000, (1, 300))
+        (1000, (1, 300), 2 * 60)
     };
     let control = Judged::Control { pairs, short };
     let mut suites = vec![
@@ -240,6 +245,8 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         Suite::windows(&NEWEST, 6, 1, "preempt=full"),
         Suite::windows(&NEWEST, 6, 2, ""),
     ]);
+    // The longest comes last.
+    let soak = plain(NEWEST.kernel, LOADED, Judged::Soak { seconds });
     if full {
         for kernel in [&NEWEST, &OLDER] {
             for mode in ["preempt=lazy", "preempt=full"] {
@@ -257,6 +264,7 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
             new
         });
     }
+    suites.push(soak);
     suites
 }
 

@@ -26,6 +26,7 @@ mod preemption;
 mod privileges;
 mod referees;
 mod report;
+mod soak;
 mod startup;
 mod symbols;
 mod terminal;
@@ -90,6 +91,16 @@ enum Suite {
         #[arg(long)]
         cpus: u32,
     },
+    /// At full rate for a long time
+    Soak {
+        #[arg(long)]
+        seconds: u64,
+    },
+    /// What runs in it
+    SoakLoad {
+        #[arg(long)]
+        seconds: u64,
+    },
     /// Map operations without an end
     MapOperations,
     /// Who executed the calls
@@ -149,6 +160,8 @@ fn main() -> ExitCode {
         Suite::Verdicts => verdicts::run(&mut report),
         Suite::Together => together::run(&mut report),
         Suite::Losses { cpus } => losses::run(&mut report, cpus),
+        Suite::Soak { seconds } => soak::run(&mut report, seconds),
+        Suite::SoakLoad { seconds } => return work(soak::load(seconds)),
         Suite::MapOperations => return work(map_operations::run()),
         Suite::Whose => whose::run(&mut report),
         Suite::CloneOnce => return work(whose::clone_once()),
