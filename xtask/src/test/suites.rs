@@ -22,8 +22,9 @@ pub(super) struct Suite {
 /// What the referee looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
-    /// Windows of known size, with so many workloads at once.
+    /// Windows of known size, so many, with so many workloads at once.
     Windows {
+        windows: u32,
         tasks: u32,
         inhibition: &'static str,
     },
@@ -126,7 +127,11 @@ impl Suite {
     /// What the referee is called with.
     pub(super) fn arguments(&self) -> String {
         match self.judged {
-            Judged::Windows { tasks, inhibition } => {
+            Judged::Windows {
+                windows,
+                tasks,
+                inhibition,
+            } => {
                 // Several tasks share the work, so that a guest ends in a minute or two.
                 let operations = if tasks == 1 { 1000 } else { 250 };
                 // A command line alone is no proof of the mode: the kernel may not know it.
@@ -136,7 +141,7 @@ impl Suite {
                     .find_map(|a| a.strip_prefix("preempt="));
                 let preempt = mode.map_or_else(String::new, |mode| format!(" --preempt {mode}"));
                 format!(
-                    "windows --tasks {tasks} --operations {operations} \
+                    "windows --windows {windows} --tasks {tasks} --operations {operations} \
                      --inhibition '{inhibition}'{preempt}"
                 )
             }
@@ -179,7 +184,7 @@ impl Suite {
         format!("{judged}{cpus}{append}{}", self.append)
     }
 
-    fn windows(on: &Named, tasks: u32, smp: u32, append: &'static str) -> Self {
+    fn windows(windows: u32, on: &Named, (tasks, smp): (u32, u32), append: &'static str) -> Self {
         let inhibition = on.inhibition;
         Self {
             kernel: on.kernel,
@@ -188,7 +193,11 @@ impl Suite {
             icount: false,
             append,
             modules: LOADED,
-            judged: Judged::Windows { tasks, inhibition },
+            judged: Judged::Windows {
+                windows,
+                tasks,
+                inhibition,
+            },
         }
     }
 }
@@ -210,6 +219,11 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         (1000, (1, 300), 2 * 60)
     };
     let control = Judged::Control { pairs, short };
+    // In each of seven boots; a window repeats the one before it.
+    let of_each = if full { 10 } else { 4 };
+    let windows = |on: &Named, (tasks, smp): (u32, u32), append| {
+        Suite::windows(of_each, on, (tasks, smp), append)
+    };
     let mut suites = vec![
         plain(NEWEST.kernel, NOT_LOADED, Judged::Faults),
         Suite {
@@ -238,24 +252,24 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         plain("6.1", LOADED, Judged::Absent { told: false }),
     ];
     for kernel in [&NEWEST, &OLDER, &INLINE, &XARRAY] {
-        suites.push(Suite::windows(kernel, 1, 1, ""));
+        suites.push(windows(kernel, (1, 1), ""));
     }
     suites.extend([
-        Suite::windows(&NEWEST, 6, 1, "preempt=lazy"),
-        Suite::windows(&NEWEST, 6, 1, "preempt=full"),
-        Suite::windows(&NEWEST, 6, 2, ""),
+        windows(&NEWEST, (6, 1), "preempt=lazy"),
+        windows(&NEWEST, (6, 1), "preempt=full"),
+        windows(&NEWEST, (6, 2), ""),
     ]);
     // The longest comes last.
     let soak = plain(NEWEST.kernel, LOADED, Judged::Soak { seconds });
     if full {
         for kernel in [&NEWEST, &OLDER] {
             for mode in ["preempt=lazy", "preempt=full"] {
-                suites.extend([1, 2].map(|smp| Suite::windows(kernel, 6, smp, mode)));
+                suites.extend([1, 2].map(|smp| windows(kernel, (6, smp), mode)));
             }
         }
         // Built without PREEMPT_DYNAMIC: always lazy.
         for kernel in [&INLINE, &XARRAY] {
-            suites.extend([1, 2].map(|smp| Suite::windows(kernel, 6, smp, "")));
+            suites.extend([1, 2].map(|smp| windows(kernel, (6, smp), "")));
         }
         let mut seen = Vec::new();
         suites.retain(|suite| {
@@ -283,12 +297,12 @@ mod tests {
 
     #[test]
     fn a_row_has_the_kernel_that_was_booted() {
-        let suite = Suite::windows(&NEWEST, 6, 2, "preempt=full");
+        let suite = Suite::windows(1, &NEWEST, (6, 2), "preempt=full");
         assert_eq!(
             suite.row("7.3.4+deb13-cloud-amd64"),
             "7.3 (7.3.4+deb13-cloud-amd64), 6 tasks, 2 CPUs, preempt=full"
         );
-        let image = Suite::windows(&XARRAY, 1, 1, "");
+        let image = Suite::windows(1, &XARRAY, (1, 1), "");
         assert_eq!(image.row("7.2.12-xarray"), "7.2.12-xarray, 1 task");
         assert_eq!(image.row("7.2.12-xarray"), image.name());
     }

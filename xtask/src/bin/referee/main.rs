@@ -59,7 +59,7 @@ struct Cli {
 enum Suite {
     /// Counts windows of known size, beside both referees
     Windows {
-        #[arg(long, default_value_t = 10)]
+        #[arg(long)]
         windows: u32,
         /// Workloads at the same time
         #[arg(long, default_value_t = 1)]
