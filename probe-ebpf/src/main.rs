@@ -18,15 +18,16 @@ use aya_ebpf::{
     Global,
     bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_NOEXIST},
     helpers::{
-        bpf_get_current_comm, bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_ktime_get_ns,
+        bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_get_current_task_btf,
+        bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_probe_read_kernel,
     },
-    macros::{kprobe, kretprobe, map},
+    macros::{kprobe, kretprobe, map, raw_tracepoint},
     maps::{Array, CgroupArray, HashMap},
-    programs::{ProbeContext, RetProbeContext},
+    programs::{ProbeContext, RawTracePointContext, RetProbeContext},
 };
 use probe_ebpf::{
-    Class, DECODE_ERRNO, DECODE_REMAP_FLAGS, EPOCHS, KIND_PLAIN, PF_KTHREAD, STARTS as MOST, Start,
-    Tally,
+    Class, DECODE_ERRNO, DECODE_REMAP_FLAGS, EPOCHS, FOLLOWED as MOST_FOLLOWED, Filesystem,
+    KIND_PLAIN, NO_HOP, PF_KTHREAD, PLACES as MOST_PLACES, STARTS as MOST, Start, Tally,
     h2::{TABLE, TABLE_VALUES, slot_by},
     remap_kind,
 };
@@ -40,59 +41,91 @@ static TALLY: Array<Tally> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 #[map]
 static STARTS: HashMap<u64, Start> = HashMap::with_max_entries(MOST, 0);
 
-/// The target's decoder bits, set by user space before loading.
-#[unsafe(no_mangle)]
-static DECODER: Global<u32> = Global::new(0);
-
-/// Where the flags of a task are, set by user space before loading.
-#[unsafe(no_mangle)]
-static FLAGS_OFFSET: Global<u32> = Global::new(0);
-
 /// The cgroup of the workload, put in before a window opens.
 #[map]
 static WORKLOAD: CgroupArray = CgroupArray::with_max_entries(1, 0);
 
+/// The processes of the workload, where there is no cgroup: one map for all targets.
+#[map]
+static FOLLOWED: HashMap<u32, u8> = HashMap::with_max_entries(MOST_FOLLOWED, 0);
+
+/// Declares settings, which user space sets before loading.
+macro_rules! settings {
+    ($($name:ident = $default:expr;)*) => {
+        $(#[unsafe(no_mangle)] static $name: Global<u32> = Global::new($default);)*
+    };
+}
+
+settings! {
+    DECODER = 0;
+    FLAGS_OFFSET = 0;
+    TGID_OFFSET = 0;
+    FOLLOWING = 0;
+    PLACES = 1;
+    ARGUMENT = 0;
+    HOP_0 = NO_HOP;
+    HOP_1 = NO_HOP;
+    HOP_2 = NO_HOP;
+    DEVICE_OFFSET = 0;
+}
+
 /// The histogram's table, in the programs' own read-only memory.
 static SLOTS_TABLE: [u8; TABLE_VALUES] = TABLE;
 
-/// The gate, written by user space: 0 is closed, else the epoch of the window.
+/// The gate, written by user space: 0 is closed, else the epoch of the window. In the
+/// second word are the processes of the workload for which there was no room.
 #[unsafe(no_mangle)]
-static mut GATE: u64 = 0;
+static mut SHARED: [u64; 2] = [0; 2];
 
 /// Counts a call and keeps its start. Starts are kept with the gate closed, too:
 /// so a return without one is a loss.
 #[kprobe]
 pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
     let epoch = gate();
-    let Some(tally) = this_cpus_tally() else {
-        return 0;
-    };
-    // SAFETY: the pointer is this CPU's slot, and this program alone writes the fields below.
-    let tally = unsafe { &mut *tally };
-    if epoch != 0 {
+    let frame = entry_frame(&ctx);
+    let filesystem = filesystem(&ctx);
+    let counted = epoch != 0;
+    if counted {
+        let Some(tally) = tally_of(filesystem) else {
+            return 0;
+        };
         let kind = if DECODER.load() & DECODE_REMAP_FLAGS == 0 {
             KIND_PLAIN
         } else {
             remap_kind(ctx.arg(5).unwrap_or(0))
         };
-        tally.calls[kind][class() as usize] += 1;
+        // SAFETY: the pointer is to this CPU's, and this program alone writes this field.
+        unsafe { (*tally).calls[kind][class() as usize] += 1 };
     }
-    let frame = entry_frame(&ctx);
     // SAFETY: a helper without conditions.
     let at_ns = unsafe { bpf_ktime_get_ns() };
-    let start = Start { at_ns, epoch };
+    let start = Start {
+        at_ns,
+        epoch,
+        filesystem,
+    };
     if STARTS.insert(frame, start, u64::from(BPF_NOEXIST)).is_ok() {
         return 0;
     }
     // A start is there already, which nobody came back for, or there is no room.
-    let mut kept = false;
     if let Some(stale) = STARTS.get_ptr(frame) {
         // SAFETY: the element is of this frame, which no other program uses.
-        let of_window = epoch != 0 && unsafe { (*stale).epoch } == epoch;
-        kept = STARTS.insert(frame, start, u64::from(BPF_ANY)).is_ok();
-        tally.abandoned += u64::from(kept && of_window);
+        let stale = unsafe { *stale };
+        if STARTS.insert(frame, start, u64::from(BPF_ANY)).is_ok() {
+            if counted
+                && stale.epoch == epoch
+                && let Some(tally) = tally_of(stale.filesystem)
+            {
+                // SAFETY: as above.
+                unsafe { (*tally).abandoned += 1 };
+            }
+            return 0;
+        }
     }
-    tally.unstored += u64::from(!kept && epoch != 0);
+    if counted && let Some(tally) = tally_of(filesystem) {
+        // SAFETY: as above.
+        unsafe { (*tally).unstored += 1 };
+    }
     0
 }
 
@@ -102,37 +135,72 @@ pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
     // SAFETY: a helper without conditions.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let gate = gate();
-    let Some(tally) = this_cpus_tally() else {
-        return 0;
-    };
-    // SAFETY: the pointer is this CPU's slot, and this program alone writes the fields below.
-    let tally = unsafe { &mut *tally };
     let frame = return_frame(&ctx);
     let Some(start) = STARTS.get_ptr(frame) else {
-        tally.unmatched += 1;
+        if let Some(tally) = tally_of(Filesystem::UNTOLD) {
+            // SAFETY: the pointer is to this CPU's, and this program alone writes this field.
+            unsafe { (*tally).unmatched += 1 };
+        }
         return 0;
     };
     // SAFETY: the element lives until it is removed, and only the return of this frame does so.
-    let Start { at_ns, epoch } = unsafe { *start };
-    let of_window = &mut tally.epochs[epoch as usize % EPOCHS];
-    if epoch == 0 {
-    } else if epoch != gate {
-        of_window.note_late(epoch);
-    } else {
-        let time_ns = now_ns.saturating_sub(at_ns);
-        of_window.note(epoch, time_ns);
-        tally.returns += 1;
-        if DECODER.load() & DECODE_ERRNO != 0 && ctx.ret::<i64>() < 0 {
-            tally.errors += 1;
-        }
-        tally.sum_ns += time_ns;
-        if let Some(bucket) = tally.buckets.get_mut(slot_by(&SLOTS_TABLE, time_ns)) {
-            *bucket += 1;
+    let start = unsafe { *start };
+    if start.epoch != 0
+        && let Some(tally) = tally_of(start.filesystem)
+    {
+        // SAFETY: the pointer is to this CPU's, and this program alone writes the fields below.
+        let tally = unsafe { &mut *tally };
+        let of_window = &mut tally.epochs[start.epoch as usize % EPOCHS];
+        if start.epoch == gate {
+            let time_ns = now_ns.saturating_sub(start.at_ns);
+            of_window.note(start.epoch, time_ns);
+            tally.returns += 1;
+            if DECODER.load() & DECODE_ERRNO != 0 && ctx.ret::<i64>() < 0 {
+                tally.errors += 1;
+            }
+            tally.sum_ns += time_ns;
+            if let Some(bucket) = tally.buckets.get_mut(slot_by(&SLOTS_TABLE, time_ns)) {
+                *bucket += 1;
+            }
+        } else {
+            of_window.note_late(start.epoch);
         }
     }
     // Counted before it is removed: user space relies on it to count what is under way.
     let _ = STARTS.remove(frame);
     0
+}
+
+/// Who is forked by a process of the workload belongs to it; who is not does not, even
+/// if its number was that of one. Threads are their process' (workers of io_uring, too).
+#[raw_tracepoint(tracepoint = "sched_process_fork")]
+pub fn cowprobe_fork(ctx: RawTracePointContext) -> u32 {
+    let parent = (bpf_get_current_pid_tgid() >> 32) as u32;
+    let child = ctx.arg::<u64>(1) + u64::from(TGID_OFFSET.load());
+    // SAFETY: the helper reads what can be read, and says so.
+    let Ok(child) = (unsafe { bpf_probe_read_kernel(child as *const u32) }) else {
+        no_room();
+        return 0;
+    };
+    if child == parent {
+        return 0;
+    }
+    if FOLLOWED.get_ptr(parent).is_some() {
+        if FOLLOWED.insert(child, 1, u64::from(BPF_ANY)).is_err() {
+            no_room();
+        }
+    } else {
+        let _ = FOLLOWED.remove(child);
+    }
+    0
+}
+
+/// Counts a process that cannot be followed.
+fn no_room() {
+    // SAFETY: an aligned word that lives as long as the program.
+    let word = unsafe { (&raw mut SHARED).cast::<u64>().add(1) };
+    // SAFETY: forks on two CPUs at once may count one: what is told is "or more".
+    unsafe { word.write_volatile(word.read_volatile() + 1) };
 }
 
 /// Who executes this call.
@@ -152,23 +220,87 @@ fn class() -> Class {
         let comm = bpf_get_current_comm().unwrap_or_default();
         return Class::of_kthread(&comm);
     }
-    // An error says that there is no such cgroup.
-    if WORKLOAD.current_task_under_cgroup(0) == Ok(true) {
+    let of_workload = if FOLLOWING.load() == 0 {
+        // An error says that there is no such cgroup.
+        WORKLOAD.current_task_under_cgroup(0) == Ok(true)
+    } else {
+        let process = (bpf_get_current_pid_tgid() >> 32) as u32;
+        FOLLOWED.get_ptr(process).is_some()
+    };
+    if of_workload {
         Class::Workload
     } else {
         Class::Other
     }
 }
 
+/// Where this call is made.
+#[inline]
+fn filesystem(ctx: &ProbeContext) -> Filesystem {
+    if PLACES.load() == 1 {
+        return Filesystem::ALL;
+    }
+    // Each is read at its own place, whichever is wanted: the compiler would choose among
+    // addresses, and the verifiers of Linux 6.1 and 6.12 take none that is made at run time.
+    let arguments = arguments(ctx);
+    let mut at = match ARGUMENT.load() {
+        0 => arguments[0],
+        1 => arguments[1],
+        2 => arguments[2],
+        3 => arguments[3],
+        4 => arguments[4],
+        _ => arguments[5],
+    };
+    for hop in [HOP_0.load(), HOP_1.load(), HOP_2.load()] {
+        if hop == NO_HOP {
+            continue;
+        }
+        let pointer = at.wrapping_add(u64::from(hop)) as *const u64;
+        // SAFETY: the helper reads what can be read, and says so.
+        let Ok(next) = (unsafe { bpf_probe_read_kernel(pointer) }) else {
+            return Filesystem::UNTOLD;
+        };
+        at = next;
+    }
+    let device = at.wrapping_add(u64::from(DEVICE_OFFSET.load())) as *const u32;
+    // SAFETY: as above.
+    match unsafe { bpf_probe_read_kernel(device) } {
+        Ok(s_dev) => Filesystem::of_device(s_dev),
+        Err(_) => Filesystem::UNTOLD,
+    }
+}
+
+/// This CPU's tally of a filesystem. The first that comes takes the next that is
+/// nobody's; the last is of all that come too late.
+#[inline]
+fn tally_of(filesystem: Filesystem) -> Option<*mut Tally> {
+    let places = PLACES.load();
+    // SAFETY: a helper without conditions.
+    let first = unsafe { bpf_get_smp_processor_id() } * places;
+    if places == 1 {
+        return TALLY.get_ptr_mut(first);
+    }
+    for place in 0..MOST_PLACES - 1 {
+        let tally = TALLY.get_ptr_mut(first + place)?;
+        // SAFETY: the pointer is to this CPU's, and kprobe programs exclude each other.
+        let whose = unsafe { &mut (*tally).filesystem };
+        if *whose == Filesystem::ALL {
+            *whose = filesystem;
+        }
+        if *whose == filesystem {
+            return Some(tally);
+        }
+    }
+    let tally = TALLY.get_ptr_mut(first + MOST_PLACES - 1)?;
+    // SAFETY: as above.
+    unsafe { (*tally).filesystem = Filesystem::REST };
+    Some(tally)
+}
+
 /// Each program reads it once: a call, and a return, is of one window.
 fn gate() -> u64 {
     // SAFETY: an aligned word that user space writes whole.
-    unsafe { (&raw const GATE).read_volatile() }
-}
-
-fn this_cpus_tally() -> Option<*mut Tally> {
-    // SAFETY: a helper without conditions.
-    TALLY.get_ptr_mut(unsafe { bpf_get_smp_processor_id() })
+    unsafe { (&raw const SHARED).cast::<u64>().read_volatile() }
 }
 
 /// The stack pointer at entry, where the return address is.
@@ -176,6 +308,33 @@ fn this_cpus_tally() -> Option<*mut Tally> {
 fn entry_frame(ctx: &ProbeContext) -> u64 {
     // SAFETY: the kernel gives the registers to the program for the time of its run.
     unsafe { (*ctx.regs).rsp }
+}
+
+/// The arguments that come in registers.
+#[inline]
+#[cfg(bpf_target_arch = "x86_64")]
+fn arguments(ctx: &ProbeContext) -> [u64; 6] {
+    // SAFETY: the kernel gives the registers to the program for the time of its run.
+    unsafe {
+        let regs = ctx.regs;
+        [
+            (&raw const (*regs).rdi).read_volatile(),
+            (&raw const (*regs).rsi).read_volatile(),
+            (&raw const (*regs).rdx).read_volatile(),
+            (&raw const (*regs).rcx).read_volatile(),
+            (&raw const (*regs).r8).read_volatile(),
+            (&raw const (*regs).r9).read_volatile(),
+        ]
+    }
+}
+
+/// The arguments that come in registers.
+#[inline]
+#[cfg(bpf_target_arch = "aarch64")]
+fn arguments(ctx: &ProbeContext) -> [u64; 6] {
+    let regs = ctx.regs.cast::<aya_ebpf::bindings::user_pt_regs>();
+    // SAFETY: the kernel gives the registers to the program for the time of its run.
+    core::array::from_fn(|i| unsafe { (&raw const (*regs).regs[i]).read_volatile() })
 }
 
 /// The same at the return, which has popped the return address.

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 mod values;
 
 pub(crate) use values::{ControlPlace, Delay};
-use values::{delay, seconds};
+use values::{delay, fsid, seconds};
 
 /// Counts btrfs' writeback inhibition on the running kernel, beside a benchmark.
 #[derive(Debug, Parser)]
@@ -89,10 +89,35 @@ pub(crate) struct JudgeArgs {
     pub(crate) expect: Vec<String>,
 }
 
+/// What part of the calls is meant, and whose they are.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ScopeArgs {
+    /// Count the calls on the btrfs at PATH alone; it may be mounted later
+    #[arg(long, value_name = "PATH")]
+    pub(crate) mount: Vec<PathBuf>,
+    /// Count the calls on this btrfs alone, wherever it is mounted
+    #[arg(long, value_name = "UUID", value_parser = fsid)]
+    pub(crate) fsid: Vec<String>,
+    /// Take these processes and all that they fork for the workload
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        conflicts_with = "cgroup"
+    )]
+    pub(crate) pid: Vec<u32>,
+    /// Take the tasks in this cgroup, and below it, for the workload
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Option<PathBuf>,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) targets: TargetArgs,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
     /// Wait until btrfs is there before CMD is started
@@ -126,6 +151,8 @@ pub(crate) struct RunArgs {
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) targets: TargetArgs,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
     /// Wait until btrfs is there

@@ -12,6 +12,17 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A filesystem's UUID, in small letters.
+pub(super) fn fsid(text: &str) -> Result<String, String> {
+    let groups: Vec<usize> = text.split('-').map(str::len).collect();
+    let digits = text.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
+    if digits && groups == [8, 4, 4, 4, 12] {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err("it must be as 'blkid' shows it, 8-4-4-4-12 hexadecimal digits".to_owned())
+    }
+}
+
 /// When the first window is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delay {

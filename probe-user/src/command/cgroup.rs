@@ -9,6 +9,8 @@ use std::{
     process,
 };
 
+use anyhow::{Context as _, ensure};
+
 use crate::wording::plain;
 
 const PREFIX: &str = "cowprobe-";
@@ -62,6 +64,17 @@ impl Drop for Cgroup {
             }
         }
     }
+}
+
+/// One that is there already, for its tasks and those below it.
+pub(super) fn open(path: &Path) -> anyhow::Result<File> {
+    let shown = path.display();
+    let dir = File::open(path).with_context(|| format!("--cgroup {shown}"))?;
+    ensure!(
+        path.join(PROCS).exists(),
+        "--cgroup {shown}: no cgroup; name a directory below that of cgroup2"
+    );
+    Ok(dir)
 }
 
 /// Our own, where the hierarchy of version 2 is mounted.

@@ -1,14 +1,14 @@
 //! The windows of a run: opened and closed one after the other, kept apart and
 //! summed.
 
-use std::os::fd::BorrowedFd;
+use std::io;
 
 use anyhow::bail;
 
-use super::{footing::Footing, survey::Plan};
+use super::{footing::Footing, scope::Scoping, survey::Plan};
 use crate::{
-    kernel::{Probes, give_up_privileges, monotonic_ns},
-    model::{Brief, Presence, Snapshot, Target, Window},
+    kernel::{Probes, Workload, give_up_privileges, monotonic_ns},
+    model::{Brief, Presence, Scope, Snapshot, Target, Window},
     wording::causes,
 };
 
@@ -20,6 +20,7 @@ pub(super) struct Counting {
     presence: Vec<Presence>,
     /// When the probes were attached.
     footing: Footing,
+    scoping: Option<Scoping>,
     open: Option<Snapshot>,
     counted: Counted,
 }
@@ -27,8 +28,10 @@ pub(super) struct Counting {
 /// What was counted.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
-    /// All windows together; `None` if there was none.
+    /// All windows together, as far as they are in scope; `None` if there was none.
     pub(super) total: Option<Window>,
+    /// What is meant, unless all is.
+    pub(super) scope: Option<Scope>,
     /// Each, in order.
     pub(super) windows: Vec<Brief>,
     /// What took counts away.
@@ -41,13 +44,17 @@ pub(super) struct Counted {
 
 impl Counting {
     /// Attaches, and gives up the privileges that this took. No window is open yet.
-    pub(super) fn attach(plan: &mut Plan, cgroup: Option<BorrowedFd<'_>>) -> anyhow::Result<Self> {
+    pub(super) fn attach(
+        plan: &mut Plan,
+        workload: Workload<'_>,
+        mut scoping: Option<Scoping>,
+    ) -> anyhow::Result<Self> {
         // Before: a module that is loaded again meanwhile has no probes.
         let footing = Footing::read(&plan.presence);
         if let Some(refusal) = footing.refusal() {
             bail!(refusal);
         }
-        let probes = plan.attach(cgroup)?;
+        let probes = plan.attach(workload, scoping.as_mut())?;
         let mut counted = Counted::default();
         if let Err(why) = give_up_privileges() {
             let warning = format!("privileges that are not needed any more are kept: {why}");
@@ -58,9 +65,31 @@ impl Counting {
             names: plan.targets.iter().map(Target::name).collect(),
             presence: plan.presence.clone(),
             footing,
+            scoping,
             open: None,
             counted,
         })
+    }
+
+    /// Returns when what is meant may have changed.
+    pub(super) async fn rescoped(&mut self) -> io::Result<()> {
+        match &mut self.scoping {
+            Some(scoping) => scoping.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What is meant, unless all is.
+    pub(super) fn scope(&self) -> Option<&Scope> {
+        self.scoping.as_ref().map(Scoping::scope)
+    }
+
+    /// The part of a window that is in scope.
+    pub(super) fn scoped(&self, window: Window) -> Window {
+        match self.scope() {
+            Some(scope) if scope.refused.is_none() => window.scoped(&scope.found),
+            _ => window,
+        }
     }
 
     /// Nobody is in the cgroup of the workload: it is not told from other tasks. To be
@@ -103,7 +132,12 @@ impl Counting {
                 }
             }
         };
-        counted.windows.push(window.brief());
+        if let Some(scoping) = &mut self.scoping {
+            scoping.look();
+        }
+        let brief = self.scoped(window.clone()).brief();
+        let counted = &mut self.counted;
+        counted.windows.push(brief);
         match &mut counted.total {
             Some(total) => total.add(&window),
             None => counted.total = Some(window),
@@ -121,7 +155,9 @@ impl Counting {
     /// Each target that is attached, and its calls in all windows until now.
     pub(super) fn calls_until_now(&self) -> Vec<(String, u64)> {
         let now = self.now().ok().flatten();
-        let open = now.map(|(open, now)| Window::whole(open, &now));
+        let open = now.map(|(open, now)| self.scoped(Window::whole(open, &now)));
+        let total = self.counted.total.clone();
+        let total = total.map(|total| self.scoped(total));
         let calls = |window: Option<&Window>, place: usize| {
             let counts = window.and_then(|window| window.counts[place].as_ref());
             counts.map_or(0, |counts| counts.calls)
@@ -129,7 +165,7 @@ impl Counting {
         let here = self.names.iter().zip(&self.presence).enumerate();
         here.filter(|(_, (_, presence))| **presence != Presence::Absent)
             .map(|(place, (name, _))| {
-                let closed = calls(self.counted.total.as_ref(), place);
+                let closed = calls(total.as_ref(), place);
                 (name.clone(), closed + calls(open.as_ref(), place))
             })
             .collect()
@@ -138,16 +174,22 @@ impl Counting {
     /// Closes the window and detaches.
     pub(super) fn end(mut self) -> Counted {
         self.disable();
+        note(&mut self.counted.warnings, self.probes.following_fault());
+        if let Some(total) = self.counted.total.take() {
+            self.counted.total = Some(self.scoped(total));
+        }
         self.detach()
     }
 
     /// Detaches; a window that is open is not counted.
     pub(super) fn detach(self) -> Counted {
+        let scope = self.scope().cloned();
         let Self {
             probes,
             mut counted,
             ..
         } = self;
+        counted.scope = scope;
         let some = probes.attached().any(|attached| attached);
         let begin_ns = monotonic_ns();
         drop(probes);

@@ -88,6 +88,7 @@ mod tests {
         let reading = crate::model::Reading {
             tally: probe_ebpf::Tally::default(),
             in_flight: 0,
+            parts: None,
             losses: crate::model::Losses::default(),
         };
         let snapshot = Snapshot {

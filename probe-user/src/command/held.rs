@@ -17,8 +17,9 @@ use tokio::{
 /// dropped, or we die, the child ends without having run the command.
 #[derive(Debug)]
 pub(super) struct Held {
-    /// What the child says: that it is there, then whether it entered its cgroup.
+    /// What the child says: its number, then whether it entered its cgroup.
     forked: PipeReader,
+    process: u32,
     gate: PipeWriter,
     spawning: JoinHandle<io::Result<Child>>,
 }
@@ -37,35 +38,43 @@ impl Held {
             // The child's own copy of the gate would keep the pipe open after our death.
             // SAFETY: closes an fd of the child that nothing else in it uses.
             unsafe { libc::close(inherited_gate) };
-            let say = |byte: u8| {
-                // SAFETY: the pointer is to one byte. It matters to nobody if this fails.
-                unsafe { libc::write(tell.as_raw_fd(), [byte].as_ptr().cast(), 1) };
+            let say = |bytes: &[u8]| {
+                // SAFETY: the pointer is to so many bytes. It matters to nobody if this fails.
+                unsafe { libc::write(tell.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
             };
-            say(1);
+            // SAFETY: getpid(2) has no condition.
+            say(&unsafe { libc::getpid() }.to_ne_bytes());
             // Takes as long as an RCU grace period; probes are attached meanwhile.
             let entered = cgroup.as_ref().is_some_and(|procs| {
                 // SAFETY: the pointer is to one byte.
                 unsafe { libc::write(procs.as_raw_fd(), b"0".as_ptr().cast(), 1) == 1 }
             });
-            say(u8::from(entered));
+            say(&[u8::from(entered)]);
             wait_for_release(wait.as_raw_fd())
         };
         // SAFETY: between fork and exec `hold` makes system calls only and allocates nothing.
         unsafe { command.pre_exec(hold) };
         // spawn() returns when the child has exec'd or failed to: not before it is released.
         let spawning = tokio::task::spawn_blocking(move || command.spawn());
-        // One byte from the child; without a child the pipe ends, and spawn() says why.
-        match forked.read(&mut [0])? {
+        // From the child; without one the pipe ends, and spawn() says why.
+        let mut process = [0; 4];
+        match forked.read(&mut process)? {
             0 => match spawning.await.map_err(io::Error::other)? {
                 Err(error) => Err(error),
                 Ok(_) => Err(io::Error::other("the command was not held")),
             },
             _ => Ok(Self {
                 forked,
+                process: u32::from_ne_bytes(process),
                 gate,
                 spawning,
             }),
         }
+    }
+
+    /// Its number.
+    pub(super) const fn process(&self) -> u32 {
+        self.process
     }
 
     /// Waits until the child has tried to enter its cgroup, and says whether it did.

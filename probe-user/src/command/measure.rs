@@ -17,12 +17,14 @@ use super::{
     held::Held,
     ready::Ready,
     say::remark,
+    scope::Scoping,
     signals::Signals,
     survey::Plan,
+    workload::Named,
 };
 use crate::{
     cli::{Delay, RunArgs},
-    kernel::monotonic_ns,
+    kernel::{Workload, monotonic_ns},
     wording::plain,
 };
 
@@ -99,20 +101,29 @@ pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<M
             .context("cannot listen for signals")?;
     let control = args.control.as_ref().map(Control::open).transpose()?;
     let ready = Ready::from(args.ready_fd)?;
-    let cgroup = Cgroup::make();
+    let named = Named::from(&args.scope)?;
+    let scoping = Scoping::from(&args.scope);
+    let cgroup = match &named {
+        Named::Nothing => Cgroup::make(),
+        Named::Cgroup(_) | Named::Processes(_) => Err("another workload is named".to_owned()),
+    };
     let entrance = cgroup.as_ref().ok().map(Cgroup::entrance).transpose();
     let mut held = Held::hold(&args.command, entrance.ok().flatten())
         .await
         .context("cannot fork for the command")?;
-    let mut counting = Counting::attach(plan, cgroup.as_ref().ok().map(Cgroup::fd))?;
-    let untold = match &cgroup {
-        Err(why) => Some(why.clone()),
-        Ok(_) if held.has_entered() => None,
-        Ok(_) => {
-            counting.forget_workload();
-            Some("the command could not enter its cgroup".to_owned())
-        }
+    let process = [held.process()];
+    let workload = match (&named, &cgroup) {
+        (Named::Nothing, Ok(cgroup)) => Workload::Cgroup(cgroup.fd()),
+        // Without a cgroup forks are followed.
+        (Named::Nothing, Err(_)) => Workload::Processes(&process),
+        (named, _) => named.workload(),
     };
+    let mut counting = Counting::attach(plan, workload, scoping)?;
+    let mut untold = None;
+    if cgroup.is_ok() && !held.has_entered() {
+        counting.forget_workload();
+        untold = Some("the command could not enter its cgroup".to_owned());
+    }
     if args.delay == Delay::None {
         counting.enable()?;
     }
@@ -178,6 +189,7 @@ impl Running {
                 order = next(&mut self.control) => self.carry_out(&order?)?,
                 status = self.child.wait() => return status,
                 signal = signals.next() => self.pass_on(signal),
+                scope = self.counting.rescoped() => scope?,
                 () = tokio::time::sleep_until(opens), if delayed => {
                     delayed = false;
                     self.open()?;

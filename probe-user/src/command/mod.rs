@@ -13,10 +13,12 @@ mod measure;
 mod ready;
 mod run;
 mod say;
+mod scope;
 mod signals;
 mod survey;
 mod targets;
 mod watch;
+mod workload;
 mod written;
 
 use std::{

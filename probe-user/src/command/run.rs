@@ -33,6 +33,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         counted,
     } = measured;
     let (windows, detach_ns) = (counted.windows.clone(), counted.detach_ns);
+    let scope = counted.scope.clone();
     let (window, found) = survey.judged(counted, gate(&args.judge));
     let Findings {
         mut causes,
@@ -59,6 +60,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             wall_ns,
             windows: &windows,
             total: window.as_ref(),
+            scope: scope.as_ref(),
             detach_ns,
             expected: &expected,
             code,
@@ -72,6 +74,9 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         print("\n");
         if windows.len() > 1 {
             print(&format!("{} windows\n\n", windows.len()));
+        }
+        if let Some(scope) = &scope {
+            print(&format!("{}\n\n", scope.words()));
         }
         print(&totals_table(&survey.targets, &survey.presence, window));
         print("\n");

@@ -4,20 +4,21 @@
 //! make, for a command is held meanwhile. The rest is a [`Survey`]: reading all
 //! symbols and types of a kernel takes longer than attaching.
 
-use std::{os::fd::BorrowedFd, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use anyhow::{Context as _, bail};
 
 use super::{
     counting::Counted,
+    scope::Scoping,
     targets::{absence, place, refuse_twice, targets},
 };
 use crate::{
     cli::TargetArgs,
     evidence::{Findings, Gate, findings, other_programs},
     kernel::{
-        AttachError, OthersSeen, Probes, Symbols, btrfs_is_there, btrfs_presence, identity,
-        is_in_btf, is_right_flags_offset, variant,
+        AttachError, OthersSeen, Probes, Symbols, TaskLayout, Wanted, Workload, btrfs_is_there,
+        btrfs_presence, identity, is_in_btf, reaches, variant,
     },
     model::{Classes, Found, Identity, Need, Others, Presence, Target, Variant, Window},
     wording::causes,
@@ -40,8 +41,10 @@ pub(super) struct Plan {
     /// Whether each was looked up by name; else that remains to be done.
     looked_up: bool,
     max_in_flight: u32,
-    /// What the probes took for the offset of a task's flags.
-    flags_offset: Option<u32>,
+    /// What the probes took for the layout of a task.
+    layout: Option<TaskLayout>,
+    /// The targets that are counted on all filesystems, though a scope was asked for.
+    pub(super) unscoped: Vec<String>,
     /// Once it is attached.
     others: Result<OthersSeen, String>,
 }
@@ -67,7 +70,8 @@ impl Plan {
                 presence,
                 looked_up: false,
                 max_in_flight,
-                flags_offset: None,
+                layout: None,
+                unscoped: Vec::new(),
                 others: Err(NOT_ATTACHED.to_owned()),
             });
         }
@@ -83,20 +87,39 @@ impl Plan {
             presence,
             looked_up: true,
             max_in_flight,
-            flags_offset: None,
+            layout: None,
+            unscoped: Vec::new(),
             others: Err(NOT_ATTACHED.to_owned()),
         })
     }
 
     /// Attaches what is here, and notes what is not. An error if the kernel does not
     /// find what was looked up.
-    pub(super) fn attach(&mut self, cgroup: Option<BorrowedFd<'_>>) -> anyhow::Result<Probes> {
-        let probes = Probes::attach(
-            &available(&self.targets, &self.presence),
-            cgroup,
-            self.max_in_flight,
-        )?;
-        self.flags_offset = probes.flags_offset();
+    pub(super) fn attach(
+        &mut self,
+        workload: Workload<'_>,
+        scoping: Option<&mut Scoping>,
+    ) -> anyhow::Result<Probes> {
+        let mut ways = Vec::new();
+        if let Some(scoping) = scoping {
+            match reaches(&self.targets) {
+                Ok(found) => ways = found,
+                Err(why) => scoping.refuse(why),
+            }
+        }
+        let without = self
+            .targets
+            .iter()
+            .zip(&ways)
+            .filter(|(_, way)| way.is_none());
+        self.unscoped = without.map(|(target, _)| target.name()).collect();
+        let wanted = Wanted {
+            workload,
+            max_in_flight: self.max_in_flight,
+            reaches: &ways,
+        };
+        let probes = Probes::attach(&available(&self.targets, &self.presence), wanted)?;
+        self.layout = probes.layout();
         let each = self.targets.iter().zip(&mut self.presence);
         for ((target, presence), attached) in each.zip(probes.attached()) {
             if attached || *presence == Presence::Absent {
@@ -126,6 +149,8 @@ pub(super) struct Survey {
     classes_right: bool,
     /// When the probes were attached.
     pub(super) others: Others,
+    /// The targets that are counted on all filesystems, though a scope was asked for.
+    unscoped: Vec<String>,
 }
 
 impl Survey {
@@ -153,12 +178,13 @@ impl Survey {
                 Err(error) => vec![Some(causes(&error)); targets.len()],
             }
         };
-        let classes_right = plan.flags_offset.is_none_or(is_right_flags_offset);
+        let classes_right = plan.layout.is_none_or(TaskLayout::is_right);
         let seen = plan.others.clone();
         let others = seen.and_then(|seen| seen.named(&targets, &presence));
         Ok(Self {
             classes_right,
             others,
+            unscoped: plan.unscoped.clone(),
             ..Self::with(targets, presence, doubts)?
         })
     }
@@ -176,6 +202,7 @@ impl Survey {
             doubts,
             classes_right: true,
             others: Err(NOT_ATTACHED.to_owned()),
+            unscoped: Vec::new(),
         })
     }
 
@@ -204,6 +231,7 @@ impl Survey {
             total,
             mut causes,
             mut warnings,
+            scope,
             ..
         } = counted;
         let Some(mut total) = total else {
@@ -226,6 +254,17 @@ impl Survey {
             }
         }
         causes.extend(self.failed_gates(&total));
+        if let Some(scope) = scope {
+            causes.extend(scope.causes(&self.targets, &total));
+            let here = self.targets.iter().zip(&total.counts);
+            let names = here
+                .filter(|(_, counts)| counts.is_some())
+                .map(|(t, _)| t.name());
+            let unscoped = names.filter(|name| self.unscoped.contains(name));
+            warnings.extend(unscoped.map(|name| {
+                format!("{name}: calls on all filesystems, for none of its arguments leads to one")
+            }));
+        }
         let found = findings(&self.targets, &total, gate);
         causes.extend(found.causes);
         warnings.splice(0..0, found.warnings);
@@ -359,6 +398,7 @@ mod tests {
                 doubts: vec![Some("a doubt".to_owned())],
                 classes_right: true,
                 others: Ok(vec![Vec::new()]),
+                unscoped: Vec::new(),
             }
         };
         let counted = || Counted {

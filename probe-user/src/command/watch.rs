@@ -18,14 +18,16 @@ use super::{
     event_loop, expected, gate,
     ready::Ready,
     say::{remark, remark_detaching},
+    scope::Scoping,
     signals::{Signals, abort_on_second},
     survey::{Plan, Survey},
+    workload::Named,
     written::interval_record,
 };
 use crate::{
     cli::WatchArgs,
     evidence::other_programs,
-    model::{Expectation, Snapshot, Window},
+    model::{Expectation, Scope, Window},
     view::{Moment, Screen, histogram, size, times_table, totals_table, watch_head, watch_table},
 };
 
@@ -70,7 +72,9 @@ async fn follow(
     let mut prompts =
         Signals::listen(&[libc::SIGUSR1, SignalKind::window_change().as_raw_value()])?;
     let ready = Ready::from(args.ready_fd)?;
-    let mut counting = Counting::attach(&mut plan, None)?;
+    let named = Named::from(&args.scope)?;
+    let scoping = Scoping::from(&args.scope);
+    let mut counting = Counting::attach(&mut plan, named.workload(), scoping)?;
     let survey = Survey::of(&plan)?;
     if let Some(doubt) = survey.refusal() {
         bail!("{doubt}");
@@ -103,6 +107,10 @@ async fn follow(
             _ = hangups.next() => break,
             () = sleep_until(end) => break,
             _ = ticks.tick() => false,
+            scope = counting.rescoped() => {
+                scope?;
+                continue;
+            }
             signal = prompts.next() => {
                 // A resized terminal is drawn again; a pipe has no size.
                 if signal != libc::SIGUSR1 && screen.is_none() {
@@ -118,7 +126,9 @@ async fn follow(
             before_last = last.replace(now.clone());
         }
         let earlier = before_last.as_ref().unwrap_or(open);
-        shown.show(screen.as_ref(), open, earlier, &now)?;
+        let total = counting.scoped(Window::whole(open, &now));
+        let interval = counting.scoped(Window::interval(earlier, &now));
+        shown.show(screen.as_ref(), &what(counting.scope()), &interval, &total)?;
     }
     let counted = counting.end();
     drop(screen);
@@ -129,25 +139,23 @@ impl Shown<'_> {
     fn show(
         &self,
         screen: Option<&Screen>,
-        open: &Snapshot,
-        earlier: &Snapshot,
-        now: &Snapshot,
+        what: &str,
+        interval: &Window,
+        total: &Window,
     ) -> anyhow::Result<()> {
-        let total = Window::whole(open, now);
-        let interval = Window::interval(earlier, now);
         if self.args.json {
-            return put(&(interval_record(&self.survey, &interval, &total, false) + "\n"));
+            return put(&(interval_record(&self.survey, interval, total, false) + "\n"));
         }
         let (width, _) = size();
         let moment = Moment {
             targets: &self.survey.targets,
             presence: &self.survey.presence,
-            total: &total,
-            interval: &interval,
+            total,
+            interval,
         };
-        let mut text = watch_head(&self.survey.identity, &self.survey.variant, &total);
+        let mut text = watch_head(&self.survey.identity, &self.survey.variant, what, total);
         text.push_str(&watch_table(&moment, width));
-        text.push_str(&self.histogram(&total, width));
+        text.push_str(&self.histogram(total, width));
         match screen {
             Some(screen) => Ok(screen.draw(&text)?),
             None => put(&(text + "\n")),
@@ -170,6 +178,7 @@ impl Shown<'_> {
     fn totals(self, counted: Counted, expectations: Vec<Expectation>) -> anyhow::Result<ExitCode> {
         let survey = &self.survey;
         let detach_ns = counted.detach_ns;
+        let what = what(counted.scope.as_ref());
         let (total, mut found) = survey.judged(counted, gate(&self.args.judge));
         let total = total.context("no window was opened")?;
         let expected = expected::judge(expectations, Some(&total));
@@ -177,7 +186,7 @@ impl Shown<'_> {
         if self.args.json {
             put(&(interval_record(survey, &total, &total, true) + "\n"))?;
         } else {
-            let mut text = watch_head(&survey.identity, &survey.variant, &total);
+            let mut text = watch_head(&survey.identity, &survey.variant, &what, &total);
             text.push_str(&totals_table(&survey.targets, &survey.presence, &total));
             text.push('\n');
             text.push_str(&times_table(&survey.targets, &survey.presence, &total));
@@ -199,6 +208,11 @@ impl Shown<'_> {
             ExitCode::from(GATE_FAILED)
         })
     }
+}
+
+/// What is counted.
+fn what(scope: Option<&Scope>) -> String {
+    scope.map_or_else(|| "every call on this machine".to_owned(), Scope::words)
 }
 
 /// Writes a whole block at once.

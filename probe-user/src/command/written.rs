@@ -10,14 +10,15 @@ use probe_ebpf::{
 use super::{measure::End, survey::Survey};
 use crate::{
     evidence::{
-        BucketRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord, Exit,
-        ExpectationRecord, IdentityRecord, IntervalRecord, LatencyRecord, OtherProgramRecord,
-        Record, StretchRecord, TargetRecord, Tool, VariantRecord, WindowRecord, WindowTargetRecord,
+        BucketRecord, CallsOnRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord,
+        Exit, ExpectationRecord, FilesystemRecord, IdentityRecord, IntervalRecord, LatencyRecord,
+        OtherProgramRecord, Record, ScopeRecord, StretchRecord, TargetRecord, Tool, VariantRecord,
+        WindowRecord, WindowTargetRecord,
     },
     kernel::object_sha256,
     model::{
         Brief, BriefCounts, Came, Checked, Classes, Counts, Expectation, Histogram, Identity,
-        Kinds, Need, Presence, Target, Variant, Verdict, Window,
+        Kinds, Need, Presence, Scope, Target, Variant, Verdict, Window, filesystem_name,
     },
     wording::plain,
 };
@@ -33,6 +34,7 @@ pub(super) struct Run<'a> {
     pub(super) windows: &'a [Brief],
     /// All of them together.
     pub(super) total: Option<&'a Window>,
+    pub(super) scope: Option<&'a Scope>,
     pub(super) detach_ns: Option<u64>,
     pub(super) expected: &'a [(Expectation, Came)],
     pub(super) code: u8,
@@ -67,6 +69,7 @@ pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
                 target(t, presence, &classes, counts(i), others)
             })
             .collect(),
+        scope: run.scope.map(scope),
         expectations: run.expected.iter().map(expectation).collect(),
         warnings: run.warnings,
     }
@@ -186,6 +189,37 @@ fn expectation((expectation, came): &(Expectation, Came)) -> ExpectationRecord {
     }
 }
 
+fn scope(scope: &Scope) -> ScopeRecord {
+    let found = scope.found.iter().map(|of| {
+        let mount = scope.seen.get(of);
+        FilesystemRecord {
+            device: filesystem_name(*of),
+            mount_point: mount.map(|m| m.point.to_string_lossy().into_owned()),
+            fsid: mount.and_then(|m| m.fsid.clone()),
+        }
+    });
+    ScopeRecord {
+        asked: scope.asked.clone(),
+        refused: scope.refused.clone(),
+        filesystems: found.collect(),
+    }
+}
+
+/// The calls by filesystem, if they are told apart.
+fn by_filesystem(counts: &Counts) -> Option<Vec<CallsOnRecord>> {
+    let inside = counts.parts.as_ref()?.iter();
+    let inside = inside.map(|(of, part)| (*of, part.calls, true));
+    let outside = counts.elsewhere.as_ref()?.iter();
+    let outside = outside.map(|(of, calls)| (*of, *calls, false));
+    let all = inside.chain(outside);
+    let record = |(of, calls, in_scope)| CallsOnRecord {
+        device: filesystem_name(of),
+        in_scope,
+        calls,
+    };
+    Some(all.map(record).collect())
+}
+
 fn window(survey: &Survey, window: &Brief) -> WindowRecord {
     let both = survey.targets.iter().zip(&window.counts);
     WindowRecord {
@@ -208,6 +242,7 @@ fn window_target(target: &Target, counts: &BriefCounts) -> WindowTargetRecord {
         returns: counts.returns,
         in_flight: counts.in_flight,
         errors: target.returns_errno.then_some(counts.errors),
+        out_of_scope: counts.elsewhere,
         missed_calls: counts.missed_calls,
         missed_returns: counts.missed_returns,
     }
@@ -249,6 +284,8 @@ fn target(
         clones: counts.filter(|_| divides).map(|c| c.plain),
         dedupes: counts.filter(|_| divides).map(|c| c.dedupe),
         executed_by: counts.and_then(|c| executed_by(c, classes)),
+        out_of_scope: counts.and_then(Counts::calls_elsewhere),
+        by_filesystem: counts.and_then(by_filesystem),
         returns: counts.map(|c| c.returns),
         in_flight: counts.map(|c| c.in_flight),
         errors: counts.filter(|_| target.returns_errno).map(|c| c.errors),

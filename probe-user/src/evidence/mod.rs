@@ -6,8 +6,9 @@ mod warnings;
 
 pub(crate) use output::Output;
 pub(crate) use record::{
-    BucketRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord, Exit,
-    ExpectationRecord, IdentityRecord, IntervalRecord, LatencyRecord, OtherProgramRecord, Record,
-    StretchRecord, TargetRecord, Tool, VariantRecord, WindowRecord, WindowTargetRecord,
+    BucketRecord, CallsOnRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord,
+    Exit, ExpectationRecord, FilesystemRecord, IdentityRecord, IntervalRecord, LatencyRecord,
+    OtherProgramRecord, Record, ScopeRecord, StretchRecord, TargetRecord, Tool, VariantRecord,
+    WindowRecord, WindowTargetRecord,
 };
 pub(crate) use warnings::{Findings, Gate, findings, other_programs};

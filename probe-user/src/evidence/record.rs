@@ -20,6 +20,8 @@ pub(crate) struct Record {
     /// attached.
     pub(crate) detach_ns: Option<u64>,
     pub(crate) targets: Vec<TargetRecord>,
+    /// What of the calls was meant; `null` if all were.
+    pub(crate) scope: Option<ScopeRecord>,
     pub(crate) expectations: Vec<ExpectationRecord>,
     /// What a reader must know beside the numbers.
     pub(crate) warnings: Vec<String>,
@@ -28,6 +30,36 @@ pub(crate) struct Record {
 impl Record {
     /// This version's name.
     pub(crate) const SCHEMA: &'static str = "cowprobe-record-1";
+}
+
+/// Which filesystems were meant. With it all counts are of these; see `out_of_scope`.
+#[derive(Debug, Serialize)]
+pub(crate) struct ScopeRecord {
+    /// As on the command line.
+    pub(crate) asked: Vec<String>,
+    /// Why the calls on all filesystems were counted, if they were.
+    pub(crate) refused: Option<String>,
+    /// Those that were found.
+    pub(crate) filesystems: Vec<FilesystemRecord>,
+}
+
+/// A filesystem.
+#[derive(Debug, Serialize)]
+pub(crate) struct FilesystemRecord {
+    /// `s_dev` of its super block, as mountinfo shows it.
+    pub(crate) device: String,
+    /// Where it was seen first.
+    pub(crate) mount_point: Option<String>,
+    pub(crate) fsid: Option<String>,
+}
+
+/// A target's calls on a filesystem.
+#[derive(Debug, Serialize)]
+pub(crate) struct CallsOnRecord {
+    /// As above, or words where it is not known.
+    pub(crate) device: String,
+    pub(crate) in_scope: bool,
+    pub(crate) calls: u64,
 }
 
 /// What was expected, and what came of it.
@@ -196,6 +228,7 @@ pub(crate) struct WindowTargetRecord {
     pub(crate) returns: u64,
     pub(crate) in_flight: u64,
     pub(crate) errors: Option<u64>,
+    pub(crate) out_of_scope: Option<u64>,
     /// `missed` and `recursion_misses` together.
     pub(crate) missed_calls: Option<u64>,
     /// `return_missed` and `return_recursion_misses` together.
@@ -219,6 +252,11 @@ pub(crate) struct TargetRecord {
     pub(crate) dedupes: Option<u64>,
     /// The calls by who executed them, not for whom; `null` if that cannot be told.
     pub(crate) executed_by: Option<ClassesRecord>,
+    /// Calls on other filesystems, which are in no other number; `null` without a scope.
+    /// Losses are of all filesystems.
+    pub(crate) out_of_scope: Option<u64>,
+    /// Calls by filesystem; `null` without a scope, or if they are not told apart.
+    pub(crate) by_filesystem: Option<Vec<CallsOnRecord>>,
     /// Returns that met their call in their window.
     pub(crate) returns: Option<u64>,
     /// Calls that had not returned at their window's end: counted, and only in the

@@ -150,6 +150,8 @@ mod tests {
             abandoned: 0,
             unmatched: 0,
             latency: Histogram::empty(),
+            parts: None,
+            elsewhere: None,
             losses,
         }
     }

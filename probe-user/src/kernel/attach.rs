@@ -1,12 +1,13 @@
 //! Attaches the copies of the object to their targets, and reads them.
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     sync::atomic::Ordering,
 };
 
-use probe_ebpf::Tally;
+use probe_ebpf::{Filesystem, Tally};
 
 use super::{
     bpf,
@@ -15,6 +16,7 @@ use super::{
     load::{Loaded, Loader},
     others::Place,
     perf::{Kprobes, Side},
+    reach::Reach,
 };
 use crate::model::{Losses, Presence, Target};
 
@@ -25,25 +27,45 @@ pub(super) struct Attached {
     entry: OwnedFd,
     ret: OwnedFd,
     copy: Loaded,
+    by_filesystem: bool,
 }
 
+/// Of each filesystem.
+pub(super) type Tallies = BTreeMap<Filesystem, Tally>;
+
 impl Attached {
-    /// The tally summed over all possible CPUs, offline ones included.
-    pub(super) fn tally(&self) -> Tally {
-        let mut sum = Tally::default();
-        for cpu in self.copy.tallies.words().chunks_exact(Tally::STRIDE) {
-            let word = |i: usize| cpu[i].load(Ordering::Relaxed);
-            sum.merge(&Tally::from_words(std::array::from_fn(word)));
+    /// The tallies summed over all possible CPUs, offline ones included: of each
+    /// filesystem, or of [`Filesystem::ALL`] if they are not told apart.
+    pub(super) fn tallies(&self) -> Tallies {
+        let mut sums = Tallies::new();
+        for tally in self.copy.tallies.words().chunks_exact(Tally::STRIDE) {
+            let word = |i: usize| tally[i].load(Ordering::Relaxed);
+            if self.by_filesystem && word(0) == Filesystem::ALL.0 {
+                continue;
+            }
+            let tally = Tally::from_words(std::array::from_fn(word));
+            match sums.entry(tally.filesystem) {
+                Entry::Vacant(place) => drop(place.insert(tally)),
+                Entry::Occupied(mut sum) => sum.get_mut().merge(&tally),
+            }
         }
-        sum
+        sums
+    }
+
+    /// Whether its calls are told apart by filesystem.
+    pub(super) const fn by_filesystem(&self) -> bool {
+        self.by_filesystem
     }
 
     /// How many calls of a window are under way: counted, which costs hits while the
     /// gate is open.
-    pub(super) fn in_flight(&self, epoch: u64) -> anyhow::Result<u64> {
+    pub(super) fn in_flight(&self, epoch: u64) -> anyhow::Result<BTreeMap<Filesystem, u64>> {
         let starts = bpf::starts(self.copy.starts.fd().as_fd())?;
-        let of_window = starts.iter().filter(|start| start.epoch == epoch);
-        Ok(of_window.count() as u64)
+        let mut counts = BTreeMap::new();
+        for start in starts.iter().filter(|start| start.epoch == epoch) {
+            *counts.entry(start.filesystem).or_default() += 1;
+        }
+        Ok(counts)
     }
 
     /// The kernel's own counters of what these probes did not get.
@@ -90,17 +112,19 @@ impl Attached {
 
     /// Opens the gate for a window, or closes it with epoch 0.
     pub(super) fn set_gate(&self, epoch: u64) {
-        self.copy.gate.words()[0].store(epoch, Ordering::Relaxed);
+        self.copy.shared.words()[0].store(epoch, Ordering::Relaxed);
     }
 }
 
 /// Attaches a kretprobe, then a kprobe, to each target that is `Some`; one that
-/// this kernel does not have becomes `None`. All return programs come before all
+/// this kernel does not have becomes `None`. Filesystems are told apart where there is a
+/// way to them. All return programs come before all
 /// entry programs, so that no call is counted whose return could not be.
 pub(super) fn attach(
     loader: &Loader,
     targets: &[Option<&Target>],
     cgroup: Option<BorrowedFd<'_>>,
+    reaches: &[Option<Reach>],
 ) -> Result<Vec<Option<Attached>>, AttachError> {
     // First: a kernel without them takes no program for them either.
     let kprobes = Kprobes::find();
@@ -108,9 +132,13 @@ pub(super) fn attach(
         return Err(AttachError::refused(target, error));
     }
     let mut ready = Vec::with_capacity(targets.len());
-    for target in targets {
+    for (place, target) in targets.iter().enumerate() {
+        let reach = reaches.get(place).copied().flatten();
         ready.push(match target {
-            Some(target) => Some((*target, loader.load(target, cgroup)?)),
+            Some(target) => Some((
+                *target,
+                (loader.load(target, cgroup, reach)?, reach.is_some()),
+            )),
             None => None,
         });
     }
@@ -124,7 +152,7 @@ pub(super) fn attach(
     for copy in ready {
         returns.push(match copy {
             Some((target, copy)) => {
-                let ret = link(target, Side::Return, &copy.ret)?;
+                let ret = link(target, Side::Return, &copy.0.ret)?;
                 ret.map(|ret| (target, copy, ret))
             }
             None => None,
@@ -133,9 +161,14 @@ pub(super) fn attach(
     let mut attached = Vec::with_capacity(targets.len());
     for copy in returns {
         attached.push(match copy {
-            Some((target, copy, ret)) => {
+            Some((target, (copy, by_filesystem), ret)) => {
                 let entry = link(target, Side::Entry, &copy.entry)?;
-                entry.map(|entry| Attached { entry, ret, copy })
+                entry.map(|entry| Attached {
+                    entry,
+                    ret,
+                    copy,
+                    by_filesystem,
+                })
             }
             None => None,
         });

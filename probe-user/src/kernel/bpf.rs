@@ -58,9 +58,10 @@ impl Error for LoadError {
     }
 }
 
-/// Has the kernel verify a program for kprobes and kretprobes. The verifier is
-/// asked for its reasons only after it refused.
-pub(super) fn load_kprobe_program(
+/// Has the kernel verify a program. The verifier is asked for its reasons only after it
+/// refused.
+pub(super) fn load_program(
+    kind: bpf_prog_type,
     name: &CStr,
     license: &CStr,
     instructions: &[bpf_insn],
@@ -69,7 +70,7 @@ pub(super) fn load_kprobe_program(
         let mut attr = zeroed_attr();
         // SAFETY: the union is all zero, which is valid for each of its members.
         let program = unsafe { &mut attr.__bindgen_anon_3 };
-        program.prog_type = bpf_prog_type::BPF_PROG_TYPE_KPROBE as u32;
+        program.prog_type = kind as u32;
         program.insns = instructions.as_ptr() as u64;
         program.insn_cnt = u32::try_from(instructions.len()).expect("a small program");
         program.license = license.as_ptr() as u64;
@@ -114,6 +115,16 @@ pub(super) fn link_to_event(program: BorrowedFd<'_>, event: BorrowedFd<'_>) -> i
     attr.link_create.__bindgen_anon_2.target_fd = event.as_raw_fd().cast_unsigned();
     attr.link_create.attach_type = bpf_attach_type::BPF_PERF_EVENT as u32;
     let fd = bpf(bpf_cmd::BPF_LINK_CREATE, &mut attr)?;
+    // SAFETY: the kernel just made this fd for us, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Lets a program run at a tracepoint as long as the link is open.
+pub(super) fn link_to_tracepoint(program: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let mut attr = zeroed_attr();
+    attr.raw_tracepoint.name = name.as_ptr() as u64;
+    attr.raw_tracepoint.prog_fd = program.as_raw_fd().cast_unsigned();
+    let fd = bpf(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &mut attr)?;
     // SAFETY: the kernel just made this fd for us, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -179,7 +190,12 @@ pub(super) fn create_array(inner: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd>
 
 /// Sets element 0 of an array map, whose elements are of the length of `value`.
 pub(super) fn update_first(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
-    let key = 0_u32;
+    update(map, 0, value)
+}
+
+/// Sets an element of a map whose keys are of 32 bits, and whose elements are of the
+/// length of `value`.
+pub(super) fn update(map: BorrowedFd<'_>, key: u32, value: &[u8]) -> io::Result<()> {
     let mut attr = zeroed_attr();
     // SAFETY: the union is all zero, which is valid for each of its members.
     let element = unsafe { &mut attr.__bindgen_anon_2 };

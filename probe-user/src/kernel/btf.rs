@@ -7,10 +7,14 @@
 use std::{error::Error, fmt};
 
 const MAGIC: u16 = 0xeb9f;
+const KIND_POINTER: usize = 2;
 const KIND_ARRAY: usize = 3;
 const KIND_STRUCT: usize = 4;
+const KIND_UNION: usize = 5;
+const KIND_FORWARD: usize = 7;
 const KIND_TYPEDEF: usize = 8;
 const KIND_FUNC: usize = 12;
+const KIND_PROTOTYPE: usize = 13;
 /// Of a member's offset: with the structure's kind flag, the upper 8 bits are the width
 /// of a bit field.
 const OFFSET_BITS: usize = 0x00ff_ffff;
@@ -53,8 +57,10 @@ pub(super) struct Btf<'a> {
 /// A member of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Member<'a> {
+    /// Empty for one that lends its members to the structure.
     pub(super) name: &'a [u8],
     pub(super) type_id: usize,
+    pub(super) offset_bytes: usize,
 }
 
 struct Type<'a> {
@@ -106,19 +112,75 @@ impl<'a> Btf<'a> {
         self.string(self.type_by_id(type_id)?.name)
     }
 
-    /// The number of elements of an array type, seen through typedefs.
-    pub(super) fn array_length(&self, type_id: usize) -> Option<usize> {
+    /// The types of the arguments of a function, this blob's own before its base's.
+    pub(super) fn arguments(&self, function: &str) -> Option<Vec<usize>> {
+        let own = self.offsets.iter().find_map(|&offset| {
+            let ty = read_type(self.types, offset).ok()?;
+            let is_it = ty.kind == KIND_FUNC && self.string(ty.name)? == function.as_bytes();
+            is_it.then_some(ty.target)
+        });
+        let Some(prototype) = own else {
+            return self.base?.arguments(function);
+        };
+        let prototype = self.type_by_id(prototype)?;
+        let types = (0..prototype.count).map(|i| word(prototype.tail, i * 8 + 4).ok());
+        (prototype.kind == KIND_PROTOTYPE).then(|| types.collect())?
+    }
+
+    /// The name of the structure that a type points to.
+    pub(super) fn pointed_to(&self, type_id: usize) -> Option<&'a [u8]> {
+        let pointer = self.unaliased(type_id)?;
+        let structure =
+            self.unaliased((pointer.kind == KIND_POINTER).then_some(pointer.target)?)?;
+        [KIND_STRUCT, KIND_FORWARD]
+            .contains(&structure.kind)
+            .then(|| self.string(structure.name))?
+    }
+
+    /// The type behind its other names.
+    fn unaliased(&self, type_id: usize) -> Option<Type<'a>> {
         let mut id = type_id;
         // A chain of aliases is short; a loop in broken BTF ends here.
         for _ in 0..32 {
             let ty = self.type_by_id(id)?;
-            match ty.kind {
-                KIND_ARRAY => return word(ty.tail, 8).ok(),
-                kind if KINDS_ALIAS.contains(&kind) => id = ty.target,
-                _ => return None,
+            if !KINDS_ALIAS.contains(&ty.kind) {
+                return Some(ty);
             }
+            id = ty.target;
         }
         None
+    }
+
+    /// Where a member is from the start of a structure, and its type; members of unnamed
+    /// structures and unions in it are its own.
+    pub(super) fn member(&self, structure: &str, name: &str) -> Option<(usize, usize)> {
+        self.member_among(&self.struct_members(structure)?, name, 4)
+    }
+
+    fn member_among(
+        &self,
+        members: &[Member<'a>],
+        name: &str,
+        depth: usize,
+    ) -> Option<(usize, usize)> {
+        let direct = members.iter().find(|m| m.name == name.as_bytes());
+        if let Some(member) = direct {
+            return Some((member.offset_bytes, member.type_id));
+        }
+        let mut unnamed = members.iter().filter(|m| m.name.is_empty() && depth > 0);
+        unnamed.find_map(|outer| {
+            let ty = self.unaliased(outer.type_id)?;
+            let inner = [KIND_STRUCT, KIND_UNION].contains(&ty.kind);
+            let inner = inner.then(|| self.members(&ty))??;
+            let (offset, type_id) = self.member_among(&inner, name, depth - 1)?;
+            Some((outer.offset_bytes + offset, type_id))
+        })
+    }
+
+    /// The number of elements of an array type, seen through typedefs.
+    pub(super) fn array_length(&self, type_id: usize) -> Option<usize> {
+        let ty = self.unaliased(type_id)?;
+        (ty.kind == KIND_ARRAY).then(|| word(ty.tail, 8).ok())?
     }
 
     fn members(&self, ty: &Type<'a>) -> Option<Vec<Member<'a>>> {
@@ -126,6 +188,7 @@ impl<'a> Btf<'a> {
             Some(Member {
                 name: self.string(word(ty.tail, i * 12).ok()?)?,
                 type_id: word(ty.tail, i * 12 + 4).ok()?,
+                offset_bytes: (word(ty.tail, i * 12 + 8).ok()? & OFFSET_BITS) / 8,
             })
         });
         each.collect()
@@ -163,21 +226,19 @@ pub(super) fn sections(data: &[u8]) -> Result<(&[u8], &[u8]), BtfError> {
     Ok((section(8)?, section(16)?))
 }
 
-/// From the start of structure `name` to its member: a walk over all types.
-pub(super) fn member_offset_bytes(
+/// From the start of structure `name` to each of these members, those that it has: a
+/// walk over all types.
+pub(super) fn member_offsets_bytes<const N: usize>(
     types: &[u8],
     strings: &[u8],
     name: &str,
-    member: &str,
-) -> Option<usize> {
-    let (name, member) = (
-        string_offset(strings, name)?,
-        string_offset(strings, member)?,
-    );
+    members: [&str; N],
+) -> Option<[Option<usize>; N]> {
+    let name = string_offset(strings, name)?;
     let mut offset = 0;
     while let Ok(ty) = read_type(types, offset) {
         if ty.kind == KIND_STRUCT && ty.name == name {
-            return offset_in(&ty, member);
+            return Some(offsets_in(&ty, strings, members));
         }
         offset += 12 + ty.tail.len();
     }
@@ -185,18 +246,15 @@ pub(super) fn member_offset_bytes(
 }
 
 /// The same as far as it can be guessed without a walk: from the end, what looks like
-/// this structure. A walk over 110,000 types takes as long as attaching three probes;
-/// who uses the guess compares it later.
-pub(super) fn guessed_member_offset_bytes(
+/// this structure with the first of the members. A walk over 110,000 types takes as long
+/// as attaching three probes; who uses the guess compares it later.
+pub(super) fn guessed_member_offsets_bytes<const N: usize>(
     types: &[u8],
     strings: &[u8],
     name: &str,
-    member: &str,
-) -> Option<usize> {
-    let (name, member) = (
-        string_offset(strings, name)?,
-        string_offset(strings, member)?,
-    );
+    members: [&str; N],
+) -> Option<[Option<usize>; N]> {
+    let name = string_offset(strings, name)?;
     let wanted = u32::try_from(name).ok()?.to_ne_bytes();
     let (words, _) = types.as_chunks::<4>();
     let places = words
@@ -206,15 +264,34 @@ pub(super) fn guessed_member_offset_bytes(
         .filter(|(_, word)| **word == wanted);
     let mut found = places.filter_map(|(place, _)| {
         let ty = read_type(types, place * 4).ok()?;
-        (ty.kind == KIND_STRUCT).then(|| offset_in(&ty, member))?
+        let offsets = (ty.kind == KIND_STRUCT).then(|| offsets_in(&ty, strings, members))?;
+        offsets.first()?.is_some().then_some(offsets)
     });
     found.next()
 }
 
-/// Where the member of this name is in a structure.
-fn offset_in(ty: &Type<'_>, member: usize) -> Option<usize> {
-    let place = (0..ty.count).find(|i| word(ty.tail, i * 12) == Ok(member))?;
-    Some((word(ty.tail, place * 12 + 8).ok()? & OFFSET_BITS) / 8)
+/// Where the members of these names are in a structure. Names are compared, not the
+/// places of strings: looking for each string takes longer.
+fn offsets_in<const N: usize>(
+    ty: &Type<'_>,
+    strings: &[u8],
+    members: [&str; N],
+) -> [Option<usize>; N] {
+    let mut found = [None; N];
+    for i in 0..ty.count {
+        let (Ok(name), Ok(offset)) = (word(ty.tail, i * 12), word(ty.tail, i * 12 + 8)) else {
+            break;
+        };
+        let name = strings.get(name..).unwrap_or_default();
+        let is = |member: &str| {
+            name.strip_prefix(member.as_bytes())
+                .is_some_and(|rest| rest.first() == Some(&0))
+        };
+        if let Some(place) = members.iter().position(|member| is(member)) {
+            found[place].get_or_insert((offset & OFFSET_BITS) / 8);
+        }
+    }
+    found
 }
 
 /// Where a string is, which begins after another's end.
@@ -321,7 +398,8 @@ pub(super) mod tests {
             members,
             [Member {
                 name: b"slots",
-                type_id: 2
+                type_id: 2,
+                offset_bytes: 0
             }]
         );
         assert_eq!(split.array_length(2), Some(8));
@@ -344,7 +422,9 @@ pub(super) mod tests {
             .collect();
         bytes.extend([12_u32, 2, 44 * 8].iter().flat_map(|w| w.to_ne_bytes()));
         let strings = b"\0one\0handle\0flags\0state\0";
-        let find = |name: &str, member: &str| member_offset_bytes(&bytes, strings, name, member);
+        let find = |name: &str, member: &str| {
+            member_offsets_bytes(&bytes, strings, name, [member]).and_then(|[offset]| offset)
+        };
         assert_eq!(find("handle", "flags"), Some(44));
         assert_eq!(find("one", "flags"), Some(1));
         assert_eq!(find("one", "state"), None);
@@ -356,12 +436,13 @@ pub(super) mod tests {
             ("one", "state"),
             ("two", "flags"),
         ] {
-            let guessed = guessed_member_offset_bytes(&bytes, strings, name, member);
+            let guessed = guessed_member_offsets_bytes(&bytes, strings, name, [member]);
+            let guessed = guessed.and_then(|[offset]| offset);
             assert_eq!(guessed, find(name, member), "{name}.{member}");
         }
         for cut in 0..bytes.len() {
-            let _ = member_offset_bytes(&bytes[..cut], strings, "handle", "flags");
-            let _ = guessed_member_offset_bytes(&bytes[..cut], strings, "handle", "flags");
+            let _ = member_offsets_bytes(&bytes[..cut], strings, "handle", ["flags"]);
+            let _ = guessed_member_offsets_bytes(&bytes[..cut], strings, "handle", ["flags"]);
         }
     }
 
@@ -401,6 +482,9 @@ pub(super) mod tests {
             if let Ok(btf) = Btf::parse(&data, None) {
                 let _ = btf.struct_members("x");
                 let _ = btf.array_length(id);
+                let _ = btf.member("x", "y");
+                let _ = btf.arguments("x");
+                let _ = btf.pointed_to(id);
             }
         }
 
@@ -414,8 +498,11 @@ pub(super) mod tests {
             let data = blob(&types, b"\0x\0yy\0");
             if let Ok(btf) = Btf::parse(&data, None) {
                 let _ = btf.struct_members("x");
+                let _ = btf.member("x", "yy");
+                let _ = btf.arguments("x");
                 for id in 0..32 {
                     let _ = btf.array_length(id);
+                    let _ = btf.pointed_to(id);
                 }
             }
         }

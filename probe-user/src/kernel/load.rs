@@ -11,32 +11,45 @@ use std::{
 };
 
 use aya::maps::MapData;
-use aya_obj::{EbpfSectionKind, Object, generated::BPF_F_MMAPABLE};
+use aya_obj::{
+    EbpfSectionKind, Object,
+    generated::{BPF_F_MMAPABLE, bpf_prog_type},
+};
 use probe_ebpf::{
-    CGROUP_MAP, DECODER_GLOBAL, ENTRY_PROGRAM, FLAGS_OFFSET_GLOBAL, GATE_MAP, RETURN_PROGRAM,
-    STARTS_MAP, TALLY_MAP, Tally,
+    ARGUMENT_GLOBAL, CGROUP_MAP, DECODER_GLOBAL, DEVICE_OFFSET_GLOBAL, ENTRY_PROGRAM,
+    FLAGS_OFFSET_GLOBAL, FOLLOWED_MAP, FOLLOWING_GLOBAL, FORK_PROGRAM, HOP_GLOBALS, PLACES,
+    PLACES_GLOBAL, RETURN_PROGRAM, SHARED_MAP, STARTS_MAP, TALLY_MAP, TGID_OFFSET_GLOBAL, Tally,
 };
 
 use super::{
     bpf,
     error::AttachError,
     object,
+    reach::Reach,
     shared::{Access, Shared},
     system::possible_cpus,
-    task::flags_offset,
+    task::TaskLayout,
 };
 use crate::{model::Target, wording::plain};
 
 /// One target's copy of the object, in the kernel and not attached.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    /// A tally for each possible CPU.
+    /// The tallies of each possible CPU.
     pub(super) tallies: Shared,
-    /// One word.
-    pub(super) gate: Shared,
+    /// The gate.
+    pub(super) shared: Shared,
     pub(super) starts: MapData,
     pub(super) entry: OwnedFd,
     pub(super) ret: OwnedFd,
+}
+
+/// The copy that follows processes, in the kernel and not attached.
+#[derive(Debug)]
+pub(super) struct LoadedFollower {
+    /// In the second word, for how many processes there was no room.
+    pub(super) shared: Shared,
+    pub(super) program: OwnedFd,
 }
 
 /// The object, read once.
@@ -46,7 +59,9 @@ pub(super) struct Loader {
     /// How many CPUs the kernel can have, those that are not there included.
     cpus: u32,
     /// Of a task; an error says why it is not known.
-    flags_offset: Result<u32, String>,
+    layout: Result<TaskLayout, String>,
+    /// The processes of the workload, if these are followed.
+    followed: Option<MapData>,
 }
 
 impl Loader {
@@ -65,27 +80,25 @@ impl Loader {
     }
 
     /// Of a task, if it is known.
-    pub(super) fn flags_offset(&self) -> Option<u32> {
-        self.flags_offset.as_ref().ok().copied()
+    pub(super) fn layout(&self) -> Option<TaskLayout> {
+        self.layout.as_ref().ok().copied()
     }
 
     /// Why it cannot be told who executes a call, if it cannot.
     pub(super) fn classes_untold(&self) -> Option<&str> {
-        self.flags_offset.as_ref().err().map(String::as_str)
+        self.layout.as_ref().err().map(String::as_str)
     }
 
     fn of(bytes: &[u8], cpus: u32) -> Result<Self, AttachError> {
         let mut object = Object::parse(bytes).map_err(|e| AttachError::damaged(&e.into()))?;
-        for name in [TALLY_MAP, STARTS_MAP, GATE_MAP, CGROUP_MAP] {
+        for name in [TALLY_MAP, STARTS_MAP, SHARED_MAP, CGROUP_MAP, FOLLOWED_MAP] {
             let map = object.maps.get_mut(name);
             let map = map.ok_or_else(|| AttachError::lacks(name))?;
-            match (name, map) {
-                (TALLY_MAP, map) => map.set_max_entries(cpus),
-                (GATE_MAP, aya_obj::Map::Legacy(gate)) => gate.def.map_flags |= BPF_F_MMAPABLE,
-                _ => {}
+            if let (SHARED_MAP, aya_obj::Map::Legacy(shared)) = (name, map) {
+                shared.def.map_flags |= BPF_F_MMAPABLE;
             }
         }
-        for name in [ENTRY_PROGRAM, RETURN_PROGRAM] {
+        for name in [ENTRY_PROGRAM, RETURN_PROGRAM, FORK_PROGRAM] {
             if !object.programs.contains_key(name) {
                 return Err(AttachError::lacks(name));
             }
@@ -93,51 +106,114 @@ impl Loader {
         Ok(Self {
             object,
             cpus,
-            flags_offset: flags_offset(),
+            layout: TaskLayout::guess(),
+            followed: None,
         })
     }
 
+    /// From now on the workload is told by its processes, for which this returns the map.
+    pub(super) fn follow(&mut self) -> anyhow::Result<&MapData> {
+        let map = create(FOLLOWED_MAP, &self.object.maps[FOLLOWED_MAP])?;
+        Ok(self.followed.insert(map))
+    }
+
     /// Makes the maps of one copy, and has the kernel verify its programs.
-    /// Calls of the tasks in `cgroup` are the workload's.
+    /// Calls of the tasks in `cgroup` are the workload's. Filesystems are told apart if
+    /// there is a way to them.
     pub(super) fn load(
         &self,
         target: &Target,
         cgroup: Option<BorrowedFd<'_>>,
+        reach: Option<Reach>,
     ) -> Result<Loaded, AttachError> {
         let failed = |error: anyhow::Error| AttachError::of(target, &error);
-        let mut object = self.object.clone();
-        let decoder = target.decoder().to_ne_bytes();
-        let flags_offset = self.flags_offset.as_ref().map_or(0, |n| *n).to_ne_bytes();
-        object
-            .patch_map_data(HashMap::from([
-                (DECODER_GLOBAL, (&decoder[..], true)),
-                (FLAGS_OFFSET_GLOBAL, (&flags_offset[..], true)),
-            ]))
-            .map_err(|e| AttachError::damaged(&e.into()))?;
-        let maps = object.maps.iter();
-        let maps = maps.map(|(name, map)| Ok((name.clone(), create(name, map)?)));
-        let mut maps = maps
-            .collect::<anyhow::Result<HashMap<_, _>>>()
+        let places = if reach.is_some() { PLACES } else { 1 };
+        let tallies = self.cpus * places;
+        let mut copy = self
+            .copy(target.decoder(), reach, tallies)
             .map_err(failed)?;
-        relocate(&mut object, &maps).map_err(|e| AttachError::damaged(&e))?;
         if let Some(cgroup) = cgroup {
             let fd = cgroup.as_raw_fd().to_ne_bytes();
-            let put = bpf::update_first(maps[CGROUP_MAP].fd().as_fd(), &fd);
+            let put = bpf::update_first(copy.maps[CGROUP_MAP].fd().as_fd(), &fd);
             put.map_err(|e| failed(e.into()))?;
         }
-        let program = |name| load_program(&object, name).map_err(|e| failed(e.into()));
+        let kind = bpf_prog_type::BPF_PROG_TYPE_KPROBE;
+        let program = |name| load_program(&copy.object, kind, name).map_err(|e| failed(e.into()));
         let (ret, entry) = (program(RETURN_PROGRAM)?, program(ENTRY_PROGRAM)?);
-        let share = |name: &str, words, access| {
-            let map = maps[name].fd().as_fd();
-            Shared::new(map, words, access).map_err(|e| failed(e.into()))
-        };
+        let words = tallies as usize * Tally::STRIDE;
         Ok(Loaded {
-            tallies: share(TALLY_MAP, self.cpus as usize * Tally::STRIDE, Access::Read)?,
-            gate: share(GATE_MAP, 1, Access::Write)?,
-            starts: maps.remove(STARTS_MAP).expect("looked for at the start"),
+            tallies: copy.share(TALLY_MAP, words, Access::Read).map_err(failed)?,
+            shared: copy.share(SHARED_MAP, 2, Access::Write).map_err(failed)?,
+            starts: copy.maps.remove(STARTS_MAP).expect("looked for"),
             entry,
             ret,
         })
+    }
+
+    /// The same of the program that follows processes; [`Self::follow`] comes before.
+    pub(super) fn load_follower(&self) -> anyhow::Result<LoadedFollower> {
+        let copy = self.copy(0, None, 1)?;
+        let kind = bpf_prog_type::BPF_PROG_TYPE_RAW_TRACEPOINT;
+        Ok(LoadedFollower {
+            shared: copy.share(SHARED_MAP, 2, Access::Read)?,
+            program: load_program(&copy.object, kind, FORK_PROGRAM)?,
+        })
+    }
+
+    /// A copy of the object with its settings and its maps.
+    fn copy(&self, decoder: u32, reach: Option<Reach>, tallies: u32) -> anyhow::Result<Copy> {
+        let mut object = self.object.clone();
+        let layout = self.layout();
+        let of_task = |of: fn(&TaskLayout) -> u32| layout.as_ref().map_or(0, of);
+        let mut settings = vec![
+            (DECODER_GLOBAL, decoder),
+            (FLAGS_OFFSET_GLOBAL, of_task(|l| l.flags)),
+            (TGID_OFFSET_GLOBAL, of_task(|l| l.tgid)),
+            (FOLLOWING_GLOBAL, u32::from(self.followed.is_some())),
+        ];
+        if let Some(reach) = reach {
+            settings.extend(HOP_GLOBALS.into_iter().zip(reach.hops));
+            settings.extend([
+                (PLACES_GLOBAL, PLACES),
+                (ARGUMENT_GLOBAL, reach.argument),
+                (DEVICE_OFFSET_GLOBAL, reach.device_offset),
+            ]);
+        }
+        let settings: Vec<_> = settings
+            .into_iter()
+            .map(|(name, value)| (name, value.to_ne_bytes()))
+            .collect();
+        let patches = settings
+            .iter()
+            .map(|(name, value)| (*name, (&value[..], true)));
+        object.patch_map_data(patches.collect())?;
+        // What nobody looks into takes no memory.
+        for (name, entries) in [(TALLY_MAP, tallies), (FOLLOWED_MAP, 1)] {
+            let map = object.maps.get_mut(name).expect("looked for");
+            map.set_max_entries(entries);
+        }
+        let maps = object.maps.iter();
+        let maps = maps.map(|(name, map)| Ok((name.clone(), create(name, map)?)));
+        let maps = maps.collect::<anyhow::Result<HashMap<_, _>>>()?;
+        let fd = |name: &str| match &self.followed {
+            Some(followed) if name == FOLLOWED_MAP => followed.fd().as_fd().as_raw_fd(),
+            _ => maps[name].fd().as_fd().as_raw_fd(),
+        };
+        relocate(&mut object, fd).map_err(|e| AttachError::damaged(&e))?;
+        Ok(Copy { object, maps })
+    }
+}
+
+/// A copy of the object whose maps are in the kernel.
+#[derive(Debug)]
+struct Copy {
+    object: Object,
+    maps: HashMap<String, MapData>,
+}
+
+impl Copy {
+    fn share(&self, map: &str, words: usize, access: Access) -> anyhow::Result<Shared> {
+        Ok(Shared::new(self.maps[map].fd().as_fd(), words, access)?)
     }
 }
 
@@ -156,27 +232,30 @@ fn create(name: &str, defined: &aya_obj::Map) -> anyhow::Result<MapData> {
 
 /// Puts the maps' fds into the instructions, and functions that are called into
 /// their callers.
-fn relocate(object: &mut Object, maps: &HashMap<String, MapData>) -> anyhow::Result<()> {
+fn relocate(object: &mut Object, fd: impl Fn(&str) -> i32) -> anyhow::Result<()> {
     let sections: HashSet<usize> = object
         .functions
         .keys()
         .map(|(section, _)| *section)
         .collect();
     let defined = object.maps.clone();
-    let by_name = defined.iter().map(|(name, defined)| {
-        let fd = maps[name].fd().as_fd().as_raw_fd();
-        (name.as_str(), fd, defined)
-    });
+    let by_name = defined
+        .iter()
+        .map(|(name, defined)| (name.as_str(), fd(name), defined));
     object.relocate_maps(by_name, &sections)?;
     object.relocate_calls(&sections)?;
     Ok(())
 }
 
-fn load_program(object: &Object, name: &str) -> Result<OwnedFd, bpf::LoadError> {
+fn load_program(
+    object: &Object,
+    kind: bpf_prog_type,
+    name: &str,
+) -> Result<OwnedFd, bpf::LoadError> {
     let program = &object.programs[name];
     let function = &object.functions[&program.function_key()];
     let name = CString::new(name).expect("a name without NUL");
-    bpf::load_kprobe_program(&name, &object.license, &function.instructions)
+    bpf::load_program(kind, &name, &object.license, &function.instructions)
 }
 
 #[cfg(test)]

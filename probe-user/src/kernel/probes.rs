@@ -2,25 +2,50 @@
 //!
 //! Refuses to know what a count means.
 
-use std::{io, os::fd::BorrowedFd};
+use std::{collections::BTreeMap, io, os::fd::BorrowedFd};
 
-use probe_ebpf::{EPOCHS, STARTS, Tally};
+use probe_ebpf::{EPOCHS, Filesystem, STARTS, Tally};
 
 use super::{
-    attach::{Attached, attach},
+    attach::{Attached, Tallies, attach},
     error::AttachError,
+    follow::Following,
     grace::Grace,
     load::Loader,
     monotonic_ns, others,
+    processes::with_descendants,
+    reach::Reach,
     seen::Seen,
+    task::TaskLayout,
 };
 use crate::{
-    model::{Classes, Losses, Presence, Reading, Snapshot, Target},
-    wording::plain,
+    model::{Classes, Losses, Part, Presence, Reading, Snapshot, Target},
+    wording::{causes, plain},
 };
 
 /// How often a closing window is read until no call returns meanwhile.
 const CLOSING_READS: u32 = 1000;
+
+/// Whose calls are the workload's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Workload<'a> {
+    Nobody,
+    /// Those of the tasks in it, and in what is below it.
+    Cgroup(BorrowedFd<'a>),
+    /// Those of these processes, their descendants that still have their parents, and
+    /// all that they fork.
+    Processes(&'a [u32]),
+}
+
+/// What is asked for beside the targets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) workload: Workload<'a>,
+    /// So many calls of a target can be under way at once.
+    pub(crate) max_in_flight: u32,
+    /// The way to the filesystem of each target's calls; none if they are not told apart.
+    pub(crate) reaches: &'a [Option<Reach>],
+}
 
 /// The attached probes. Dropping them detaches everything: nothing is pinned, so
 /// that the kernel cleans up even after a kill.
@@ -32,26 +57,39 @@ pub(crate) struct Probes {
     /// Of the open window, or of the last one.
     epoch: u64,
     /// As it was opened.
-    opened: Each<Tally>,
+    opened: Each<Tallies>,
     classes: Classes,
-    flags_offset: Option<u32>,
+    layout: Option<TaskLayout>,
+    following: Option<Following>,
+    /// Why processes are not followed that should be.
+    not_followed: Option<String>,
 }
 
 impl Probes {
     /// Attaches to each target that is `Some` and that this kernel has. No window is
     /// open yet.
-    /// Calls of the tasks in `cgroup`, if there is one, are the workload's.
     pub(crate) fn attach(
         targets: &[Option<&Target>],
-        cgroup: Option<BorrowedFd<'_>>,
-        max_in_flight: u32,
+        wanted: Wanted<'_>,
     ) -> Result<Self, AttachError> {
-        let loader = Loader::new(max_in_flight)?;
-        let attached = attach(&loader, targets, cgroup)?;
-        let classes = match (loader.classes_untold(), cgroup) {
-            (Some(why), _) => Classes::Untold(why.to_owned()),
-            (None, None) => Classes::Threads,
-            (None, Some(_)) => Classes::All,
+        let mut loader = Loader::new(wanted.max_in_flight)?;
+        let (mut following, mut not_followed) = (None, None);
+        if let Workload::Processes(processes) = wanted.workload {
+            match follow(&mut loader, processes) {
+                Ok(all) => following = Some(all),
+                Err(error) => not_followed = Some(causes(&error)),
+            }
+        }
+        let cgroup = match wanted.workload {
+            Workload::Cgroup(cgroup) => Some(cgroup),
+            Workload::Nobody | Workload::Processes(_) => None,
+        };
+        let attached = attach(&loader, targets, cgroup, wanted.reaches)?;
+        let workload_told = cgroup.is_some() || following.is_some();
+        let classes = match loader.classes_untold() {
+            Some(why) => Classes::Untold(why.to_owned()),
+            None if workload_told => Classes::All,
+            None => Classes::Threads,
         };
         let grace = Grace::new().map_err(|e| AttachError::Denied(plain(&e)))?;
         Ok(Self {
@@ -60,7 +98,9 @@ impl Probes {
             epoch: 0,
             opened: Vec::new(),
             classes,
-            flags_offset: loader.flags_offset(),
+            layout: loader.layout(),
+            following,
+            not_followed,
         })
     }
 
@@ -71,7 +111,7 @@ impl Probes {
     ) -> Result<Each<Result<Losses, AttachError>>, AttachError> {
         let loader = Loader::new(STARTS)?;
         let one = |target: &Target| -> Result<Losses, AttachError> {
-            let attached = attach(&loader, &[Some(target)], None)?;
+            let attached = attach(&loader, &[Some(target)], None, &[])?;
             let losses = attached.iter().flatten().map(Attached::losses).next();
             match losses {
                 Some(losses) => losses.map_err(|error| AttachError::of(target, &error)),
@@ -88,9 +128,26 @@ impl Probes {
         }
     }
 
-    /// The offset of a task's flags by which classes are told, if they are.
-    pub(crate) const fn flags_offset(&self) -> Option<u32> {
-        self.flags_offset
+    /// The layout of a task by which classes are told, if they are.
+    pub(crate) const fn layout(&self) -> Option<TaskLayout> {
+        self.layout
+    }
+
+    /// What is wrong with the following of processes.
+    pub(crate) fn following_fault(&self) -> Option<String> {
+        if let Some(why) = &self.not_followed {
+            return Some(format!("the workload is not told from other tasks: {why}"));
+        }
+        match self.following.as_ref()?.lost() {
+            Ok(0) => None,
+            Ok(lost) => Some(format!(
+                "{lost} processes of the workload or more were lost sight of: they are among other tasks"
+            )),
+            Err(error) => Some(format!(
+                "whether all processes of the workload were followed is not known: {}",
+                causes(&error)
+            )),
+        }
     }
 
     /// Which targets are attached.
@@ -158,17 +215,17 @@ impl Probes {
     /// start is removed. If none is between two readings, then those counted before the
     /// first have removed their starts after a grace period, and none after the second
     /// has: no call is in both or in neither.
-    fn in_flight(&self) -> anyhow::Result<Each<u64>> {
+    fn in_flight(&self) -> anyhow::Result<Each<InFlight>> {
         let mut before = self.late();
         for _ in 1..CLOSING_READS {
             self.grace.wait()?;
             let each = self.attached.iter().map(Option::as_ref);
             let starts = each.map(|a| a.map(|a| a.in_flight(self.epoch)).transpose());
-            let starts = starts.collect::<anyhow::Result<Each<u64>>>()?;
+            let starts = starts.collect::<anyhow::Result<Each<InFlight>>>()?;
             let after = self.late();
             if after == before {
-                let both = starts.iter().zip(&after);
-                return Ok(both.map(|(a, b)| Some((*a)? + (*b)?)).collect());
+                let both = starts.into_iter().zip(after);
+                return Ok(both.map(|(a, b)| Some(sum(a?, b?))).collect());
             }
             before = after;
         }
@@ -176,26 +233,37 @@ impl Probes {
     }
 
     /// How many calls of this window returned after it.
-    fn late(&self) -> Each<u64> {
+    fn late(&self) -> Each<InFlight> {
         let place = usize::try_from(self.epoch % EPOCHS as u64).expect("small");
-        let late = |tally: Tally| {
+        let late = |(filesystem, tally): (Filesystem, Tally)| {
             let of = tally.epochs[place];
-            if of.epoch == self.epoch { of.late } else { 0 }
+            let late = if of.epoch == self.epoch { of.late } else { 0 };
+            (late > 0).then_some((filesystem, late))
         };
-        self.tallies().into_iter().map(|t| t.map(late)).collect()
+        let each = self.tallies().into_iter();
+        each.map(|t| Some(t?.into_iter().filter_map(late).collect()))
+            .collect()
     }
 
     /// Calls in flight as far as they follow from the tallies, of a moment at which
     /// counting them would cost hits.
-    fn under_way(&self, tallies: &Each<Tally>) -> Each<u64> {
+    fn under_way(&self, tallies: &Each<Tallies>) -> Each<InFlight> {
         let done = |t: &Tally| t.returns + t.unstored + t.abandoned;
         // Read one after the other while calls go on: a return may be seen without its call.
         let since = |before: &Tally, now: &Tally| -> Option<u64> {
             let calls = now.total_calls().checked_sub(before.total_calls())?;
             Some(calls.saturating_sub(done(now).checked_sub(done(before))?))
         };
+        let of_target = |before: &Tallies, now: &Tallies| -> Option<InFlight> {
+            let nothing = Tally::default();
+            let each = now.iter().map(|(filesystem, now)| {
+                let before = before.get(filesystem).unwrap_or(&nothing);
+                Some((*filesystem, since(before, now)?))
+            });
+            each.collect()
+        };
         let both = self.opened.iter().zip(tallies);
-        both.map(|(before, now)| since(before.as_ref()?, now.as_ref()?))
+        both.map(|(before, now)| of_target(before.as_ref()?, now.as_ref()?))
             .collect()
     }
 
@@ -206,9 +274,9 @@ impl Probes {
             .for_each(|a| a.set_gate(epoch));
     }
 
-    fn tallies(&self) -> Each<Tally> {
+    fn tallies(&self) -> Each<Tallies> {
         let each = self.attached.iter();
-        each.map(|a| a.as_ref().map(Attached::tally)).collect()
+        each.map(|a| a.as_ref().map(Attached::tallies)).collect()
     }
 
     fn losses(&self) -> anyhow::Result<Each<Losses>> {
@@ -220,22 +288,19 @@ impl Probes {
     fn put_together(
         &self,
         at_ns: u64,
-        tallies: Each<Tally>,
-        in_flight: Each<u64>,
+        tallies: Each<Tallies>,
+        in_flight: Each<InFlight>,
         losses: Each<Losses>,
     ) -> Snapshot {
-        let all = tallies.into_iter().zip(in_flight).zip(losses);
+        let all = self.attached.iter().zip(tallies).zip(in_flight).zip(losses);
         Snapshot {
             at_ns,
             epoch: self.epoch,
             classes: self.classes.clone(),
             readings: all
-                .map(|((tally, in_flight), losses)| {
-                    Some(Reading {
-                        tally: tally?,
-                        in_flight: in_flight?,
-                        losses: losses?,
-                    })
+                .map(|(((attached, tallies), in_flight), losses)| {
+                    let by_filesystem = attached.as_ref()?.by_filesystem();
+                    Some(reading(by_filesystem, &tallies?, &in_flight?, losses?))
                 })
                 .collect(),
         }
@@ -244,3 +309,57 @@ impl Probes {
 
 /// A value of each target.
 type Each<T> = Vec<Option<T>>;
+
+/// Calls in flight, of each filesystem.
+type InFlight = BTreeMap<Filesystem, u64>;
+
+fn follow(loader: &mut Loader, processes: &[u32]) -> anyhow::Result<Following> {
+    let following = Following::begin(loader)?;
+    // What is forked meanwhile is found in the next round, or was seen to be forked.
+    let mut known = Vec::new();
+    loop {
+        let all = with_descendants(processes);
+        let new: Vec<u32> = all.into_iter().filter(|p| !known.contains(p)).collect();
+        for process in &new {
+            following.add(*process)?;
+        }
+        if new.is_empty() {
+            return Ok(following);
+        }
+        known.extend(new);
+    }
+}
+
+fn sum(mut a: InFlight, b: InFlight) -> InFlight {
+    for (filesystem, count) in b {
+        *a.entry(filesystem).or_default() += count;
+    }
+    a
+}
+
+fn reading(
+    by_filesystem: bool,
+    tallies: &Tallies,
+    in_flight: &InFlight,
+    losses: Losses,
+) -> Reading {
+    let mut tally = Tally::default();
+    for each in tallies.values() {
+        tally.merge(each);
+    }
+    let parts = || {
+        // A call in flight has a start; its tally is there, too.
+        let each = tallies.iter().map(|(filesystem, tally)| {
+            let in_flight = in_flight.get(filesystem).copied().unwrap_or(0);
+            let tally = *tally;
+            (*filesystem, Part { tally, in_flight })
+        });
+        each.collect()
+    };
+    Reading {
+        tally,
+        in_flight: in_flight.values().sum(),
+        parts: by_filesystem.then(parts),
+        losses,
+    }
+}

@@ -1,89 +1,46 @@
-//! Where the flags of a task are: the only layout that the programs need.
+//! Where a task keeps what tells who it is: the layout that every program needs.
 
-use std::{
-    fs::{self, File},
-    io,
-    ops::Deref,
-    os::fd::AsRawFd as _,
-    ptr::{self, NonNull},
-    slice,
+use super::{
+    blob::Blob,
+    btf::{guessed_member_offsets_bytes, member_offsets_bytes, sections},
 };
 
-use super::btf::{guessed_member_offset_bytes, member_offset_bytes, sections};
-
-const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 const STRUCTURE: &str = "task_struct";
-const MEMBER: &str = "flags";
+const MEMBERS: [&str; 2] = ["flags", "tgid"];
 
-/// The offset of `flags` in `struct task_struct`, quickly; an error says why it is not
-/// known. [`is_right`] looks again when there is time.
-pub(super) fn flags_offset() -> Result<u32, String> {
-    let blob = Blob::open().map_err(|_| format!("no {VMLINUX}"))?;
-    let (types, strings) = sections(&blob).map_err(|e| format!("{VMLINUX}: {e}"))?;
-    let offset = guessed_member_offset_bytes(types, strings, STRUCTURE, MEMBER);
-    let offset = offset.and_then(|offset| u32::try_from(offset).ok());
-    offset.ok_or_else(|| format!("no {MEMBER} of {STRUCTURE} in {VMLINUX}"))
+/// Offsets in `struct task_struct`, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskLayout {
+    pub(super) flags: u32,
+    pub(super) tgid: u32,
 }
 
-/// Whether a quick answer is also that of a walk over all types.
-pub(crate) fn is_right(flags_offset: u32) -> bool {
-    let walk = || -> Option<usize> {
-        let blob = Blob::open().ok()?;
-        let (types, strings) = sections(&blob).ok()?;
-        member_offset_bytes(types, strings, STRUCTURE, MEMBER)
-    };
-    walk() == usize::try_from(flags_offset).ok()
-}
+impl TaskLayout {
+    /// Quickly; an error says why it is not known. [`Self::is_right`] looks again when
+    /// there is time.
+    pub(super) fn guess() -> Result<Self, String> {
+        let blob = Blob::of("vmlinux")?;
+        let (types, strings) = sections(&blob).map_err(|e| format!("the kernel's BTF: {e}"))?;
+        let offsets = guessed_member_offsets_bytes(types, strings, STRUCTURE, MEMBERS);
+        let layout = offsets.and_then(Self::from_offsets);
+        layout.ok_or_else(|| format!("no {STRUCTURE} as it is known in the kernel's BTF"))
+    }
 
-/// The kernel's BTF: mapped, where it can be (since Linux 6.16), for it is handed out a
-/// page a read.
-enum Blob {
-    Mapped(NonNull<u8>, usize),
-    Read(Vec<u8>),
-}
-
-impl Blob {
-    fn open() -> io::Result<Self> {
-        let file = File::open(VMLINUX)?;
-        let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
-        // SAFETY: a new mapping at a place that the kernel chooses.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                length,
-                libc::PROT_READ,
-                libc::MAP_PRIVATE,
-                file.as_raw_fd(),
-                0,
-            )
+    /// Whether it is also that of a walk over all types.
+    pub(crate) fn is_right(self) -> bool {
+        let walk = || -> Option<Self> {
+            let blob = Blob::of("vmlinux").ok()?;
+            let (types, strings) = sections(&blob).ok()?;
+            Self::from_offsets(member_offsets_bytes(types, strings, STRUCTURE, MEMBERS)?)
         };
-        match NonNull::new(start.cast::<u8>()) {
-            Some(mapped) if start != libc::MAP_FAILED => Ok(Self::Mapped(mapped, length)),
-            _ => Ok(Self::Read(fs::read(VMLINUX)?)),
-        }
+        walk() == Some(self)
     }
-}
 
-impl Deref for Blob {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            // SAFETY: the kernel's BTF does not change, and the mapping is as long and lives
-            // as long as `self`.
-            Self::Mapped(start, length) => unsafe {
-                slice::from_raw_parts(start.as_ptr(), *length)
-            },
-            Self::Read(bytes) => bytes,
-        }
-    }
-}
-
-impl Drop for Blob {
-    fn drop(&mut self) {
-        if let Self::Mapped(start, length) = self {
-            // SAFETY: the mapping is ours, and nobody borrows from it any more.
-            unsafe { libc::munmap(start.as_ptr().cast(), *length) };
-        }
+    fn from_offsets([flags, tgid]: [Option<usize>; 2]) -> Option<Self> {
+        let offset = |of: Option<usize>| of.and_then(|offset| u32::try_from(offset).ok());
+        Some(Self {
+            flags: offset(flags)?,
+            tgid: offset(tgid)?,
+        })
     }
 }

@@ -1,53 +1,39 @@
 //! Which form of the writeback inhibition this kernel has, by the members of
 //! `struct btrfs_trans_handle` in its BTF.
 
-use std::{fs, io};
-
-use super::btf::{Btf, Member};
-use crate::{model::Variant, wording::plain};
+use super::{
+    blob::Blob,
+    btf::{Btf, Member},
+};
+use crate::model::Variant;
 
 const HANDLE: &str = "btrfs_trans_handle";
-const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
-const MODULE: &str = "/sys/kernel/btf/btrfs";
+const MODULE: &str = "btrfs";
 
 /// Of the running kernel.
 pub(crate) fn variant() -> Variant {
-    let vmlinux = match fs::read(VMLINUX) {
-        Ok(data) => data,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Variant::Unknown(format!("no {VMLINUX}"));
-        }
-        Err(e) => return Variant::Unknown(format!("{VMLINUX}: {}", plain(&e))),
-    };
-    let module = match fs::read(MODULE) {
-        Ok(data) => Some(data),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-        Err(e) => return Variant::Unknown(format!("{MODULE}: {}", plain(&e))),
-    };
-    match from_btf(&vmlinux, module.as_deref()) {
+    let blobs = || -> Result<_, String> { Ok((Blob::of("vmlinux")?, Blob::of_module(MODULE)?)) };
+    let found = blobs().and_then(|(kernel, module)| from_btf(&kernel, module.as_deref()));
+    match found {
         Ok(Some(variant)) => variant,
         Ok(None) => Variant::Unknown(format!("no struct {HANDLE} in the BTF")),
         Err(why) => Variant::Unknown(why),
     }
 }
 
-/// Whether the kernel (`vmlinux`) or a module brings BTF.
-pub(crate) fn has_btf(place: &str) -> bool {
-    fs::exists(format!("/sys/kernel/btf/{place}")).unwrap_or(false)
-}
-
 /// Whether the kernel's or btrfs' BTF describes a function of this name. One that
 /// is described and has no symbol was inlined into all its callers.
 pub(crate) fn is_in_btf(function: &str) -> bool {
-    let Ok(vmlinux) = fs::read(VMLINUX) else {
+    let Ok(kernel) = Blob::of("vmlinux") else {
         return false;
     };
-    let module = fs::read(MODULE).unwrap_or_default();
-    let Ok(base) = Btf::parse(&vmlinux, None) else {
+    let Ok(base) = Btf::parse(&kernel, None) else {
         return false;
     };
-    base.has_function(function)
-        || Btf::parse(&module, Some(&base)).is_ok_and(|btf| btf.has_function(function))
+    let module = Blob::of_module(MODULE).ok().flatten();
+    let in_module =
+        |blob: &Blob| Btf::parse(blob, Some(&base)).is_ok_and(|btf| btf.has_function(function));
+    base.has_function(function) || module.as_ref().is_some_and(in_module)
 }
 
 /// From the kernel's BTF and that of the btrfs module, where it is one. `None` if

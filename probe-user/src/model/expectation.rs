@@ -292,6 +292,8 @@ mod tests {
             abandoned: 0,
             unmatched: 0,
             latency: Histogram::empty(),
+            parts: None,
+            elsewhere: None,
             losses: Losses {
                 entry_missed: Some(missed),
                 entry_recursion_misses: Some(0),

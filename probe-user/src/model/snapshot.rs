@@ -1,6 +1,8 @@
 //! All tallies at one instant.
 
-use probe_ebpf::Tally;
+use std::collections::BTreeMap;
+
+use probe_ebpf::{Filesystem, Tally};
 
 /// The kernel's own counters of hits that a target's probes did not get. `None`
 /// where this kernel does not have the counter.
@@ -25,7 +27,16 @@ pub(crate) struct Reading {
     /// Calls of this window that have not returned: counted if the window is closed,
     /// else derived from the tally.
     pub(crate) in_flight: u64,
+    /// The same of each filesystem, if they are told apart. Losses are not.
+    pub(crate) parts: Option<BTreeMap<Filesystem, Part>>,
     pub(crate) losses: Losses,
+}
+
+/// What a target counted on one filesystem.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) tally: Tally,
+    pub(crate) in_flight: u64,
 }
 
 /// What can be told of who executes a call.

@@ -1,5 +1,7 @@
 //! Several windows together: their sum, and of each what is worth keeping.
 
+use std::collections::btree_map::Entry;
+
 use super::{Counts, Histogram, Losses, Window};
 
 /// A window without its histograms, for there may be thousands.
@@ -22,10 +24,12 @@ pub(crate) struct BriefCounts {
     pub(crate) errors: u64,
     pub(crate) missed_calls: Option<u64>,
     pub(crate) missed_returns: Option<u64>,
+    /// Calls that are out of scope; `None` without a scope.
+    pub(crate) elsewhere: Option<u64>,
 }
 
 impl Window {
-    /// What is kept of it beside the sum.
+    /// What is kept of it beside the sum. To be taken when the scope is known.
     pub(crate) fn brief(&self) -> Brief {
         let counts = self.counts.iter().map(|counts| {
             counts.as_ref().map(|c| BriefCounts {
@@ -37,6 +41,7 @@ impl Window {
                 errors: c.errors,
                 missed_calls: c.missed_calls(),
                 missed_returns: c.missed_returns(),
+                elsewhere: c.calls_elsewhere(),
             })
         });
         Brief {
@@ -60,7 +65,22 @@ impl Window {
 }
 
 impl Counts {
+    /// Takes in a later window, before a scope is chosen.
     fn add(&mut self, later: &Self) {
+        self.losses.add(&later.losses);
+        self.add_parallel(later);
+        if let (Some(parts), Some(later)) = (&mut self.parts, &later.parts) {
+            for (filesystem, counts) in later {
+                match parts.entry(*filesystem) {
+                    Entry::Vacant(place) => drop(place.insert(counts.clone())),
+                    Entry::Occupied(mut part) => part.get_mut().add(counts),
+                }
+            }
+        }
+    }
+
+    /// Takes in another part of the same window. Losses are of all parts.
+    pub(super) fn add_parallel(&mut self, later: &Self) {
         self.calls += later.calls;
         self.plain += later.plain;
         self.dedupe += later.dedupe;
@@ -75,7 +95,6 @@ impl Counts {
         self.abandoned += later.abandoned;
         self.unmatched += later.unmatched;
         self.latency.add(&later.latency);
-        self.losses.add(&later.losses);
     }
 }
 
@@ -135,6 +154,8 @@ mod tests {
                 abandoned: 0,
                 unmatched: 0,
                 latency: of(times),
+                parts: None,
+                elsewhere: None,
                 losses: Losses {
                     entry_missed: known,
                     entry_recursion_misses: known,

@@ -1,8 +1,10 @@
 //! A window: what happened between two snapshots.
 
-use probe_ebpf::{CLASSES, EPOCHS, KIND_DEDUPE, KIND_PLAIN, Tally};
+use std::collections::BTreeMap;
 
-use super::{Classes, Histogram, Losses, Reading, Snapshot};
+use probe_ebpf::{CLASSES, EPOCHS, Filesystem, KIND_DEDUPE, KIND_PLAIN, Tally};
+
+use super::{Classes, Histogram, Losses, Part, Reading, Snapshot};
 
 /// One target's counts in a window.
 ///
@@ -32,6 +34,12 @@ pub(crate) struct Counts {
     /// From entry to return, of the returns.
     pub(crate) latency: Histogram,
     pub(crate) losses: Losses,
+    /// The counts of each filesystem, if they are told apart: those in scope, where there is
+    /// one.
+    pub(crate) parts: Option<BTreeMap<Filesystem, Counts>>,
+    /// The calls that are out of scope, and not in the numbers above, by filesystem;
+    /// `None` without a scope.
+    pub(crate) elsewhere: Option<BTreeMap<Filesystem, u64>>,
 }
 
 impl Counts {
@@ -68,6 +76,10 @@ impl Window {
         for (counts, reading) in window.counts.iter_mut().zip(&later.readings) {
             if let (Some(counts), Some(reading)) = (counts, reading) {
                 counts.latency.extremes_ns = extremes_ns(&reading.tally, later.epoch);
+                let parts = counts.parts.iter_mut().flatten();
+                for (counts, part) in parts.zip(reading.parts.iter().flatten()) {
+                    counts.1.latency.extremes_ns = extremes_ns(&part.1.tally, later.epoch);
+                }
             }
         }
         window
@@ -103,7 +115,23 @@ fn extremes_ns(tally: &Tally, epoch: u64) -> Option<(u64, u64)> {
 }
 
 fn difference(earlier: &Reading, later: &Reading) -> Option<Counts> {
-    let (a, b): (&Tally, &Tally) = (&earlier.tally, &later.tally);
+    let losses = losses(&earlier.losses, &later.losses)?;
+    let nothing = Part::default();
+    let part = |(filesystem, later): (&Filesystem, &Part)| {
+        let before = earlier.parts.as_ref()?.get(filesystem);
+        let before = &before.unwrap_or(&nothing).tally;
+        let counts = counted(before, &later.tally, later.in_flight, losses)?;
+        Some((*filesystem, counts))
+    };
+    let parts = match &later.parts {
+        Some(parts) => Some(parts.iter().map(part).collect::<Option<BTreeMap<_, _>>>()?),
+        None => None,
+    };
+    let counts = counted(&earlier.tally, &later.tally, later.in_flight, losses)?;
+    Some(Counts { parts, ..counts })
+}
+
+fn counted(a: &Tally, b: &Tally, in_flight: u64, losses: Losses) -> Option<Counts> {
     let of_kind = |kind: usize| -> Option<[u64; CLASSES]> {
         let mut since = b.calls[kind];
         for (mine, before) in since.iter_mut().zip(a.calls[kind]) {
@@ -119,13 +147,15 @@ fn difference(earlier: &Reading, later: &Reading) -> Option<Counts> {
         dedupe,
         by_class: std::array::from_fn(|class| plains[class] + dedupes[class]),
         returns: b.returns.checked_sub(a.returns)?,
-        in_flight: later.in_flight,
+        in_flight,
         errors: b.errors.checked_sub(a.errors)?,
         unstored: b.unstored.checked_sub(a.unstored)?,
         abandoned: b.abandoned.checked_sub(a.abandoned)?,
         unmatched: b.unmatched.checked_sub(a.unmatched)?,
         latency: Histogram::since(&histogram(b), &histogram(a))?,
-        losses: losses(&earlier.losses, &later.losses)?,
+        losses,
+        parts: None,
+        elsewhere: None,
     })
 }
 
@@ -172,6 +202,7 @@ mod tests {
                 ..Tally::default()
             },
             in_flight: 0,
+            parts: None,
             losses: Losses {
                 entry_missed: Some(losses[0]),
                 entry_recursion_misses: Some(losses[1]),

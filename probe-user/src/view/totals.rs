@@ -4,7 +4,7 @@ use probe_ebpf::Class;
 use tabled::settings::Alignment;
 
 use super::{Number, WIDTH, grouped, lay_out, with_names_above};
-use crate::model::{Classes, Counts, Kinds, Presence, Target, Verdict, Window};
+use crate::model::{Classes, Counts, Kinds, Presence, Target, Verdict, Window, filesystem_name};
 
 /// A table of the window's counts: a row for each target, and under it its kinds.
 /// Where it would be wider than [`WIDTH`], thousands are not separated, and then
@@ -46,6 +46,10 @@ fn table(
                     rows.push(vec![format!("  by {name}"), number(calls)]);
                     names.push(None);
                 }
+                for (name, calls) in by_filesystem(counts) {
+                    rows.push(vec![format!("  {name}"), number(calls)]);
+                    names.push(None);
+                }
             }
             None if *presence == Presence::Absent => rows.push(word_row(target, "absent")),
             None => rows.push(word_row(target, Verdict::Invalid.word())),
@@ -84,6 +88,21 @@ fn by_class<'a>(
         })
 }
 
+/// Where the calls were, if that is more than one filesystem, and those out of scope.
+fn by_filesystem(counts: &Counts) -> Vec<(String, u64)> {
+    let parts = counts.parts.iter().flatten();
+    let called = parts.filter(|(_, part)| part.calls > 0);
+    let mut rows: Vec<_> = called
+        .map(|(of, part)| (format!("on {}", filesystem_name(*of)), part.calls))
+        .collect();
+    if rows.len() < 2 {
+        rows.clear();
+    }
+    let elsewhere = counts.calls_elsewhere().filter(|calls| *calls > 0);
+    rows.extend(elsewhere.map(|calls| ("out of scope".to_owned(), calls)));
+    rows
+}
+
 fn counts_row(target: &Target, counts: &Counts, number: Number) -> Vec<String> {
     // What a function does not tell is not 0.
     let errors = target.returns_errno.then_some(counts.errors);
@@ -102,6 +121,8 @@ fn word_row(target: &Target, word: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use probe_ebpf::Filesystem;
+
     use super::*;
     use crate::{
         model::{Histogram, Losses},
@@ -121,6 +142,8 @@ mod tests {
             abandoned: 0,
             unmatched: 0,
             latency: Histogram::empty(),
+            parts: None,
+            elsewhere: None,
             losses,
         }
     }
@@ -159,6 +182,29 @@ mod tests {
             "totals.txt",
             &totals_table(&Target::three(), &presence, &window),
         );
+    }
+
+    #[test]
+    fn filesystems_in_scope_have_rows_if_there_are_several() {
+        let on = |minor| Filesystem::of_numbers(0, minor);
+        let scoped = |parts: &[(Filesystem, u64)], elsewhere: u64| Counts {
+            parts: Some(
+                parts
+                    .iter()
+                    .map(|(of, calls)| (*of, counts(*calls, 0, none_lost())))
+                    .collect(),
+            ),
+            elsewhere: Some([(on(9), elsewhere)].into()),
+            ..counts(parts.iter().map(|(_, calls)| calls).sum(), 0, none_lost())
+        };
+        let window = window(&[
+            Some(scoped(&[(on(45), 600), (on(46), 1400)], 7)),
+            Some(scoped(&[(on(45), 7637)], 0)),
+            Some(scoped(&[], 12)),
+        ]);
+        let presence = [const { Presence::BuiltIn }; 3];
+        let text = totals_table(&Target::three(), &presence, &window);
+        assert_golden("totals-scope.txt", &text);
     }
 
     #[test]

@@ -41,9 +41,14 @@ pub(crate) fn times_table(targets: &[Target], presence: &[Presence], window: &Wi
 }
 
 /// Which kernel, what is counted, and for how long: lines for 60 columns.
-pub(crate) fn watch_head(identity: &Identity, variant: &Variant, total: &Window) -> String {
+pub(crate) fn watch_head(
+    identity: &Identity,
+    variant: &Variant,
+    what: &str,
+    total: &Window,
+) -> String {
     format!(
-        "kernel      {}\ninhibition  {variant}\ncounted     every call on this machine, {}\n\n",
+        "kernel      {}\ninhibition  {variant}\ncounted     {what}, {}\n\n",
         identity.release,
         time(total.length_ns())
     )
@@ -194,6 +199,8 @@ mod tests {
             abandoned: 0,
             unmatched: 0,
             latency,
+            parts: None,
+            elsewhere: None,
             losses: Losses {
                 entry_missed: Some(0),
                 entry_recursion_misses: Some(0),

@@ -52,6 +52,8 @@ pub(super) enum Judged {
     Losses,
     /// Who executed the calls.
     Whose,
+    /// On which filesystem they were.
+    Scope,
     /// Tables on a terminal.
     Terminal,
     /// A kernel that is locked down.
@@ -72,6 +74,7 @@ impl Judged {
             Self::Soak { .. } => "soak",
             Self::Losses => "losses",
             Self::Whose => "whose",
+            Self::Scope => "scope",
             Self::Terminal => "terminal",
             Self::Lockdown => "lockdown",
         }
@@ -241,6 +244,7 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
             ..plain(NEWEST.kernel, LOADED, Judged::Losses)
         },
         plain(NEWEST.kernel, LOADED, Judged::Whose),
+        plain(NEWEST.kernel, &["btrfs", "brd", "loop"], Judged::Scope),
         plain(NEWEST.kernel, LOADED, Judged::Terminal),
         Suite {
             append: "lockdown=confidentiality",

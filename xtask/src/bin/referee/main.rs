@@ -26,6 +26,7 @@ mod preemption;
 mod privileges;
 mod referees;
 mod report;
+mod scope;
 mod soak;
 mod startup;
 mod symbols;
@@ -105,6 +106,8 @@ enum Suite {
     MapOperations,
     /// Who executed the calls
     Whose,
+    /// On which filesystem they were
+    Scope,
     /// One clone
     CloneOnce,
     /// Windows that a client opens and closes
@@ -164,6 +167,7 @@ fn main() -> ExitCode {
         Suite::SoakLoad { seconds } => return work(soak::load(seconds)),
         Suite::MapOperations => return work(map_operations::run()),
         Suite::Whose => whose::run(&mut report),
+        Suite::Scope => scope::run(&mut report),
         Suite::CloneOnce => return work(whose::clone_once()),
         Suite::Control(much) => control::run(&mut report, much),
         Suite::Client { scenario, windows } => return work(client::run(scenario, windows)),

@@ -32,6 +32,9 @@ const CHECKS: &[Check] = &[
     ("workers of io_uring", io_uring),
     ("another task", another_task),
     ("no cgroup is left", nothing_left),
+    ("--pid", by_pid),
+    ("--cgroup", by_cgroup),
+    ("forks where no cgroup can be made", forks),
 ];
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
@@ -195,4 +198,77 @@ fn nothing_left() -> anyhow::Result<String> {
     let left = sh("find", &["/sys/fs/cgroup", "-name", "cowprobe-*"])?;
     ensure!(left.is_empty(), "{left}");
     Ok("also with a daemon that goes on".to_owned())
+}
+
+/// A loop of clones that runs already, in a shell whose clones are its children's.
+fn another(script: &str) -> anyhow::Result<std::process::Child> {
+    Pair::new()?;
+    let mut command = Command::new("sh");
+    Ok(command.args(["-c", script]).stdin(Stdio::null()).spawn()?)
+}
+
+fn clones() -> anyhow::Result<String> {
+    let me = std::env::current_exe()?;
+    Ok(format!("while :; do {} clone-once; done", me.display()))
+}
+
+fn by_pid() -> anyhow::Result<String> {
+    // A child that is there before, and its children.
+    let mut other = another(&format!("sh -c '{}'; true", clones()?))?;
+    thread::sleep(Duration::from_millis(500));
+    let pid = other.id().to_string();
+    let ran = cowprobe(&["run", "--pid", &pid, "-o", RECORD, "--", "sleep", "3"]);
+    sh("pkill", &["-P", &pid])?;
+    other.kill()?;
+    other.wait()?;
+    let record = record()?;
+    ran?.expect(status(&missed(&record)))?;
+    let remap = &record["targets"][0];
+    let [workload, others] = [of(remap, &["workload"])?, of(remap, &["other"])?];
+    ensure!(workload > 0 && others == 0, "{remap}");
+    let ran = cowprobe(&["run", "--pid", "999999", "--", "true"])?;
+    ran.expect(2)?;
+    ran.expect_line(&["there is no such process"])?;
+    Ok(format!(
+        "{workload} clones of its grandchildren, none of others"
+    ))
+}
+
+fn by_cgroup() -> anyhow::Result<String> {
+    let dir = "/sys/fs/cgroup/mine/below";
+    std::fs::create_dir_all(dir)?;
+    let script = format!("echo $$ > {dir}/cgroup.procs; {}", clones()?);
+    let mut other = another(&script)?;
+    thread::sleep(Duration::from_millis(500));
+    let ran = cowprobe(&[
+        "run",
+        "--cgroup",
+        "/sys/fs/cgroup/mine",
+        "-o",
+        RECORD,
+        "--",
+        "sleep",
+        "3",
+    ]);
+    other.kill()?;
+    other.wait()?;
+    let record = record()?;
+    ran?.expect(status(&missed(&record)))?;
+    let remap = &record["targets"][0];
+    let [workload, others] = [of(remap, &["workload"])?, of(remap, &["other"])?];
+    ensure!(workload > 0 && others == 0, "{remap}");
+    let ran = cowprobe(&["run", "--cgroup", "/tmp", "--", "true"])?;
+    ran.expect(2)?;
+    ran.expect_line(&["no cgroup"])?;
+    Ok(format!("{workload} clones below it, none of others"))
+}
+
+/// The same children, daemons and workers of `io_uring` again; it leaves no cgroups behind.
+fn forks() -> anyhow::Result<String> {
+    sh("umount", &["/sys/fs/cgroup"])?;
+    let children = descendants();
+    let workers = io_uring();
+    let others = another_task();
+    sh("mount", &["-t", "cgroup2", "none", "/sys/fs/cgroup"])?;
+    Ok(format!("{}; {}; {}", children?, workers?, others?))
 }
