@@ -1,7 +1,7 @@
 //! The windows of a run: opened and closed one after the other, kept apart and
 //! summed.
 
-use std::io;
+use std::{borrow::Cow, io};
 
 use anyhow::bail;
 
@@ -85,10 +85,10 @@ impl Counting {
     }
 
     /// The part of a window that is in scope.
-    pub(super) fn scoped(&self, window: Window) -> Window {
+    pub(super) fn scoped<'a>(&self, window: &'a Window) -> Cow<'a, Window> {
         match self.scope() {
-            Some(scope) if scope.refused.is_none() => window.scoped(&scope.found),
-            _ => window,
+            Some(scope) if scope.refused.is_none() => Cow::Owned(window.scoped(&scope.found)),
+            _ => Cow::Borrowed(window),
         }
     }
 
@@ -135,7 +135,7 @@ impl Counting {
         if let Some(scoping) = &mut self.scoping {
             scoping.look();
         }
-        let brief = self.scoped(window.clone()).brief();
+        let brief = self.scoped(&window).brief();
         let counted = &mut self.counted;
         counted.windows.push(brief);
         match &mut counted.total {
@@ -155,8 +155,9 @@ impl Counting {
     /// Each target that is attached, and its calls in all windows until now.
     pub(super) fn calls_until_now(&self) -> Vec<(String, u64)> {
         let now = self.now().ok().flatten();
-        let open = now.map(|(open, now)| self.scoped(Window::whole(open, &now)));
-        let total = self.counted.total.clone();
+        let open = now.map(|(open, now)| Window::whole(open, &now));
+        let open = open.as_ref().map(|open| self.scoped(open));
+        let total = self.counted.total.as_ref();
         let total = total.map(|total| self.scoped(total));
         let calls = |window: Option<&Window>, place: usize| {
             let counts = window.and_then(|window| window.counts[place].as_ref());
@@ -165,8 +166,8 @@ impl Counting {
         let here = self.names.iter().zip(&self.presence).enumerate();
         here.filter(|(_, (_, presence))| **presence != Presence::Absent)
             .map(|(place, (name, _))| {
-                let closed = calls(total.as_ref(), place);
-                (name.clone(), closed + calls(open.as_ref(), place))
+                let closed = calls(total.as_deref(), place);
+                (name.clone(), closed + calls(open.as_deref(), place))
             })
             .collect()
     }
@@ -176,7 +177,7 @@ impl Counting {
         self.disable();
         note(&mut self.counted.warnings, self.probes.following_fault());
         if let Some(total) = self.counted.total.take() {
-            self.counted.total = Some(self.scoped(total));
+            self.counted.total = Some(self.scoped(&total).into_owned());
         }
         self.detach()
     }

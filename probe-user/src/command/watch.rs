@@ -126,8 +126,8 @@ async fn follow(
             before_last = last.replace(now.clone());
         }
         let earlier = before_last.as_ref().unwrap_or(open);
-        let total = counting.scoped(Window::whole(open, &now));
-        let interval = counting.scoped(Window::interval(earlier, &now));
+        let (total, interval) = (Window::whole(open, &now), Window::interval(earlier, &now));
+        let (total, interval) = (counting.scoped(&total), counting.scoped(&interval));
         shown.show(screen.as_ref(), &what(counting.scope()), &interval, &total)?;
     }
     let counted = counting.end();

@@ -89,11 +89,7 @@ impl<'a> Btf<'a> {
 
     /// The members of the structure `name`, this blob's own before its base's.
     pub(super) fn struct_members(&self, name: &str) -> Option<Vec<Member<'a>>> {
-        let own = self.offsets.iter().find_map(|&offset| {
-            let ty = read_type(self.types, offset).ok()?;
-            (ty.kind == KIND_STRUCT && self.string(ty.name)? == name.as_bytes()).then_some(ty)
-        });
-        match own {
+        match self.own(KIND_STRUCT, name) {
             Some(ty) => self.members(&ty),
             None => self.base?.struct_members(name),
         }
@@ -101,10 +97,16 @@ impl<'a> Btf<'a> {
 
     /// Whether a function of this name is described, in this blob alone.
     pub(super) fn has_function(&self, name: &str) -> bool {
-        self.offsets.iter().any(|&offset| {
-            let ty = read_type(self.types, offset);
-            ty.is_ok_and(|ty| ty.kind == KIND_FUNC && self.string(ty.name) == Some(name.as_bytes()))
-        })
+        self.own(KIND_FUNC, name).is_some()
+    }
+
+    /// The first type of this kind and name in this blob alone.
+    fn own(&self, kind: usize, name: &str) -> Option<Type<'a>> {
+        let mut types = self.offsets.iter().filter_map(|&offset| {
+            let ty = read_type(self.types, offset).ok()?;
+            (ty.kind == kind && self.string(ty.name)? == name.as_bytes()).then_some(ty)
+        });
+        types.next()
     }
 
     /// What a type is called.
@@ -114,15 +116,10 @@ impl<'a> Btf<'a> {
 
     /// The types of the arguments of a function, this blob's own before its base's.
     pub(super) fn arguments(&self, function: &str) -> Option<Vec<usize>> {
-        let own = self.offsets.iter().find_map(|&offset| {
-            let ty = read_type(self.types, offset).ok()?;
-            let is_it = ty.kind == KIND_FUNC && self.string(ty.name)? == function.as_bytes();
-            is_it.then_some(ty.target)
-        });
-        let Some(prototype) = own else {
+        let Some(own) = self.own(KIND_FUNC, function) else {
             return self.base?.arguments(function);
         };
-        let prototype = self.type_by_id(prototype)?;
+        let prototype = self.type_by_id(own.target)?;
         let types = (0..prototype.count).map(|i| word(prototype.tail, i * 8 + 4).ok());
         (prototype.kind == KIND_PROTOTYPE).then(|| types.collect())?
     }

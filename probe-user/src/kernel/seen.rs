@@ -5,13 +5,8 @@
 //! that takes longer than all the rest and needs no privilege, so it is done when there
 //! is time.
 
-use std::fs;
-
-use super::btf::Btf;
-use crate::{
-    model::{OtherProgram, Others, Presence, Target},
-    wording::plain,
-};
+use super::{blob::Blob, btf::Btf};
+use crate::model::{OtherProgram, Others, Presence, Target};
 
 /// The BTF of the kernel's image, by its name.
 const VMLINUX: &str = "vmlinux";
@@ -40,12 +35,8 @@ impl Seen {
         if traced.is_empty() {
             return Ok(on);
         }
-        let read = |object: &str| {
-            let path = format!("/sys/kernel/btf/{object}");
-            fs::read(&path).map_err(|e| format!("{path}: {}", plain(&e)))
-        };
         let broken = |e| format!("the kernel's BTF: {e}");
-        let vmlinux = read(VMLINUX)?;
+        let vmlinux = Blob::of(VMLINUX)?;
         let base = Btf::parse(&vmlinux, None).map_err(broken)?;
         for Traced {
             object,
@@ -57,7 +48,7 @@ impl Seen {
             let name = if object == VMLINUX {
                 base.name(id).map(<[u8]>::to_vec)
             } else {
-                let module = read(&object)?;
+                let module = Blob::of(&object)?;
                 let split = Btf::parse(&module, Some(&base)).map_err(broken)?;
                 split.name(id).map(<[u8]>::to_vec)
             };

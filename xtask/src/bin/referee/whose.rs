@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{
     FUNCTIONS,
     clone::Pair,
-    cowprobe::{RECORD, cowprobe, missed, record, status},
+    cowprobe::{RECORD, Ran, cowprobe, missed, record, status},
     filesystem::{self, Load, MOUNT, sh},
     latency::maps_of,
     report::Report,
@@ -169,14 +169,7 @@ fn io_uring() -> anyhow::Result<String> {
 }
 
 fn another_task() -> anyhow::Result<String> {
-    Pair::new()?;
-    let me = std::env::current_exe()?;
-    let mut command = Command::new("sh");
-    command.args([
-        "-c",
-        &format!("while :; do {} clone-once; done", me.display()),
-    ]);
-    let mut other = command.stdin(Stdio::null()).spawn()?;
+    let mut other = another(&clones()?)?;
     let ran = cowprobe(&["run", "-o", RECORD, "--", "sleep", "2"]);
     other.kill()?;
     other.wait()?;
@@ -212,6 +205,16 @@ fn clones() -> anyhow::Result<String> {
     Ok(format!("while :; do {} clone-once; done", me.display()))
 }
 
+/// The clones of a run, which must all be the workload's.
+fn all_of_workload(ran: anyhow::Result<Ran>) -> anyhow::Result<u64> {
+    let record = record()?;
+    ran?.expect(status(&missed(&record)))?;
+    let remap = &record["targets"][0];
+    let [workload, others] = [of(remap, &["workload"])?, of(remap, &["other"])?];
+    ensure!(workload > 0 && others == 0, "{remap}");
+    Ok(workload)
+}
+
 fn by_pid() -> anyhow::Result<String> {
     // A child that is there before, and its children.
     let mut other = another(&format!("sh -c '{}'; true", clones()?))?;
@@ -221,11 +224,7 @@ fn by_pid() -> anyhow::Result<String> {
     sh("pkill", &["-P", &pid])?;
     other.kill()?;
     other.wait()?;
-    let record = record()?;
-    ran?.expect(status(&missed(&record)))?;
-    let remap = &record["targets"][0];
-    let [workload, others] = [of(remap, &["workload"])?, of(remap, &["other"])?];
-    ensure!(workload > 0 && others == 0, "{remap}");
+    let workload = all_of_workload(ran)?;
     let ran = cowprobe(&["run", "--pid", "999999", "--", "true"])?;
     ran.expect(2)?;
     ran.expect_line(&["there is no such process"])?;
@@ -252,11 +251,7 @@ fn by_cgroup() -> anyhow::Result<String> {
     ]);
     other.kill()?;
     other.wait()?;
-    let record = record()?;
-    ran?.expect(status(&missed(&record)))?;
-    let remap = &record["targets"][0];
-    let [workload, others] = [of(remap, &["workload"])?, of(remap, &["other"])?];
-    ensure!(workload > 0 && others == 0, "{remap}");
+    let workload = all_of_workload(ran)?;
     let ran = cowprobe(&["run", "--cgroup", "/tmp", "--", "true"])?;
     ran.expect(2)?;
     ran.expect_line(&["no cgroup"])?;
