@@ -172,7 +172,7 @@ pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
 }
 
 /// Who is forked by a process of the workload belongs to it; who is not does not, even
-/// if its number was that of one. Threads are their process' (workers of io_uring, too).
+/// if its number was that of one. Threads are their process' (workers of `io_uring`, too).
 #[raw_tracepoint(tracepoint = "sched_process_fork")]
 pub fn cowprobe_fork(ctx: RawTracePointContext) -> u32 {
     let parent = (bpf_get_current_pid_tgid() >> 32) as u32;
