@@ -16,6 +16,8 @@ pub enum Class {
     Kthread,
     /// Another task, or, where nothing is told, any.
     Other,
+    /// An interrupt or a softirq, whichever task it found.
+    Interrupt,
 }
 
 impl Class {
@@ -27,6 +29,7 @@ impl Class {
         Self::Kworker,
         Self::Kthread,
         Self::Other,
+        Self::Interrupt,
     ];
 
     /// Of a thread of the kernel, by its name (`fs/btrfs/disk-io.c` and
@@ -53,7 +56,7 @@ const fn starts_with(comm: &[u8; 16], eight: [u8; 8]) -> bool {
 }
 
 /// How many classes there are.
-pub const CLASSES: usize = 6;
+pub const CLASSES: usize = 7;
 
 #[cfg(test)]
 mod tests {

@@ -10,10 +10,14 @@
 mod class;
 mod filesystem;
 pub mod h2;
+mod interrupts;
 mod tally;
 
 pub use class::{CLASSES, Class};
 pub use filesystem::{Filesystem, NO_HOP, PLACES, POINTER_HOPS};
+pub use interrupts::{
+    COUNT_BY_INT, COUNT_BY_LONG, COUNT_UNKNOWN, PREEMPT_COUNT_MARK, in_interrupt,
+};
 pub use tally::{OfEpoch, Tally};
 
 /// The kprobe program: one hit a call.
@@ -46,6 +50,11 @@ pub const DECODER_GLOBAL: &str = "DECODER";
 pub const FLAGS_OFFSET_GLOBAL: &str = "FLAGS_OFFSET";
 /// The setting that holds the offset of `tgid` in the same.
 pub const TGID_OFFSET_GLOBAL: &str = "TGID_OFFSET";
+/// The setting that says what is where in the kernel's count of interrupts:
+/// [`COUNT_UNKNOWN`], [`COUNT_BY_INT`] or [`COUNT_BY_LONG`].
+pub const COUNT_GLOBAL: &str = "COUNT";
+/// The setting that holds the offset of the count in its per-CPU variable.
+pub const COUNT_OFFSET_GLOBAL: &str = "COUNT_OFFSET";
 /// The setting that says whether [`FOLLOWED_MAP`] tells the workload: 1, else 0.
 pub const FOLLOWING_GLOBAL: &str = "FOLLOWING";
 /// The setting that holds how many tallies a CPU has: 1, or [`PLACES`] if filesystems

@@ -20,16 +20,18 @@ use aya_ebpf::{
     helpers::{
         bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_get_current_task_btf,
         bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_probe_read_kernel,
+        generated::bpf_this_cpu_ptr,
     },
     macros::{kprobe, kretprobe, map, raw_tracepoint},
     maps::{Array, CgroupArray, HashMap},
     programs::{ProbeContext, RawTracePointContext, RetProbeContext},
 };
 use probe_ebpf::{
-    Class, DECODE_ERRNO, DECODE_REMAP_FLAGS, EPOCHS, FOLLOWED as MOST_FOLLOWED, Filesystem,
-    KIND_PLAIN, NO_HOP, PF_KTHREAD, PLACES as MOST_PLACES, STARTS as MOST, Start, Tally,
+    COUNT_UNKNOWN, Class, DECODE_ERRNO, DECODE_REMAP_FLAGS, EPOCHS, FOLLOWED as MOST_FOLLOWED,
+    Filesystem, KIND_PLAIN, NO_HOP, PF_KTHREAD, PLACES as MOST_PLACES, PREEMPT_COUNT_MARK,
+    STARTS as MOST, Start, Tally,
     h2::{TABLE, TABLE_VALUES, slot_by},
-    remap_kind,
+    in_interrupt, remap_kind,
 };
 
 #[map]
@@ -60,6 +62,8 @@ settings! {
     DECODER = 0;
     FLAGS_OFFSET = 0;
     TGID_OFFSET = 0;
+    COUNT = COUNT_UNKNOWN;
+    COUNT_OFFSET = 0;
     FOLLOWING = 0;
     PLACES = 1;
     ARGUMENT = 0;
@@ -210,6 +214,9 @@ fn class() -> Class {
     if offset == 0 {
         return Class::Other;
     }
+    if interrupted() {
+        return Class::Interrupt;
+    }
     // SAFETY: the kernel's own task; the offset is that of its flags, which the verifier
     // checks.
     let flags = unsafe {
@@ -232,6 +239,22 @@ fn class() -> Class {
     } else {
         Class::Other
     }
+}
+
+/// Whether this call comes in an interrupt, as far as that is known.
+#[inline]
+fn interrupted() -> bool {
+    let form = COUNT.load();
+    if form == COUNT_UNKNOWN {
+        return false;
+    }
+    let variable = core::ptr::without_provenance(PREEMPT_COUNT_MARK as usize);
+    // SAFETY: user space has put the variable there, and the verifier checks the reading.
+    let count = unsafe {
+        let here = bpf_this_cpu_ptr(variable).cast::<u32>();
+        here.byte_add(COUNT_OFFSET.load() as usize).read_volatile()
+    };
+    in_interrupt(form, count)
 }
 
 /// Where this call is made.

@@ -200,7 +200,7 @@ mod tests {
             assert_eq!(offset as u64 / 8 + 1, value);
         }
         assert_eq!(tally.epochs[EPOCHS - 1].late, Tally::WORDS as u64);
-        assert_eq!(tally.total_calls(), (2..=13).sum());
+        assert_eq!(tally.total_calls(), (2..=15).sum());
     }
 
     #[test]

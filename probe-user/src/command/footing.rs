@@ -94,7 +94,7 @@ mod tests {
         let snapshot = Snapshot {
             at_ns: 0,
             epoch: 1,
-            classes: crate::model::Classes::Threads,
+            classes: crate::model::Classes::of_threads(),
             readings: vec![Some(reading)],
         };
         let mut window = Window::whole(&snapshot, &snapshot);
@@ -120,7 +120,7 @@ mod tests {
         let mut window = Window {
             start_ns: 0,
             end_ns: 1,
-            classes: crate::model::Classes::Threads,
+            classes: crate::model::Classes::of_threads(),
             counts: vec![None],
         };
         let causes = Footing::judge(&open, &close, &[Presence::Absent], &mut window);

@@ -17,8 +17,8 @@ use crate::{
     cli::TargetArgs,
     evidence::{Findings, Gate, findings, other_programs},
     kernel::{
-        AttachError, OthersSeen, Probes, Symbols, TaskLayout, Wanted, Workload, btrfs_is_there,
-        btrfs_presence, identity, is_in_btf, reaches, variant,
+        AttachError, OthersSeen, Probes, Symbols, Wanted, Workload, btrfs_is_there, btrfs_presence,
+        identity, is_in_btf, reaches, variant,
     },
     model::{Classes, Found, Identity, Need, Others, Presence, Target, Variant, Window},
     wording::causes,
@@ -41,8 +41,6 @@ pub(super) struct Plan {
     /// Whether each was looked up by name; else that remains to be done.
     looked_up: bool,
     max_in_flight: u32,
-    /// What the probes took for the layout of a task.
-    layout: Option<TaskLayout>,
     /// The targets that are counted on all filesystems, though a scope was asked for.
     pub(super) unscoped: Vec<String>,
     /// Once it is attached.
@@ -70,7 +68,6 @@ impl Plan {
                 presence,
                 looked_up: false,
                 max_in_flight,
-                layout: None,
                 unscoped: Vec::new(),
                 others: Err(NOT_ATTACHED.to_owned()),
             });
@@ -87,7 +84,6 @@ impl Plan {
             presence,
             looked_up: true,
             max_in_flight,
-            layout: None,
             unscoped: Vec::new(),
             others: Err(NOT_ATTACHED.to_owned()),
         })
@@ -119,7 +115,6 @@ impl Plan {
             reaches: &ways,
         };
         let probes = Probes::attach(&available(&self.targets, &self.presence), wanted)?;
-        self.layout = probes.layout();
         let each = self.targets.iter().zip(&mut self.presence);
         for ((target, presence), attached) in each.zip(probes.attached()) {
             if attached || *presence == Presence::Absent {
@@ -145,8 +140,6 @@ pub(super) struct Survey {
     pub(super) presence: Vec<Presence>,
     /// Why a count would be of something else than its target says.
     doubts: Vec<Option<String>>,
-    /// Whether the classes are what they seem.
-    classes_right: bool,
     /// When the probes were attached.
     pub(super) others: Others,
     /// The targets that are counted on all filesystems, though a scope was asked for.
@@ -178,11 +171,9 @@ impl Survey {
                 Err(error) => vec![Some(causes(&error)); targets.len()],
             }
         };
-        let classes_right = plan.layout.is_none_or(TaskLayout::is_right);
         let seen = plan.others.clone();
         let others = seen.and_then(|seen| seen.named(&targets, &presence));
         Ok(Self {
-            classes_right,
             others,
             unscoped: plan.unscoped.clone(),
             ..Self::with(targets, presence, doubts)?
@@ -200,7 +191,6 @@ impl Survey {
             targets,
             presence,
             doubts,
-            classes_right: true,
             others: Err(NOT_ATTACHED.to_owned()),
             unscoped: Vec::new(),
         })
@@ -237,10 +227,6 @@ impl Survey {
         let Some(mut total) = total else {
             return (None, Findings { causes, warnings });
         };
-        if !self.classes_right {
-            let why = "the kernel's BTF is not what it seemed";
-            total.classes = Classes::Untold(why.to_owned());
-        }
         let each = self.targets.iter().zip(&self.doubts);
         for ((target, doubt), counts) in each.zip(&mut total.counts) {
             let Some(doubt) = doubt else { continue };
@@ -268,8 +254,16 @@ impl Survey {
         let found = findings(&self.targets, &total, gate);
         causes.extend(found.causes);
         warnings.splice(0..0, found.warnings);
-        if let Classes::Untold(why) = &total.classes {
-            warnings.push(format!("it is not told who executed the calls: {why}"));
+        match &total.classes {
+            Classes::Untold(why) => {
+                warnings.push(format!("it is not told who executed the calls: {why}"));
+            }
+            Classes::Told { interrupt, .. } if !interrupt => warnings.push(
+                "calls in interrupts count as of the tasks that these found: no count of \
+                 interrupts in the kernel's BTF"
+                    .to_owned(),
+            ),
+            Classes::Told { .. } => {}
         }
         warnings.extend(other_programs(&self.targets, &self.others));
         (Some(total), Findings { causes, warnings })
@@ -396,7 +390,6 @@ mod tests {
                 targets,
                 presence: vec![Presence::BuiltIn],
                 doubts: vec![Some("a doubt".to_owned())],
-                classes_right: true,
                 others: Ok(vec![Vec::new()]),
                 unscoped: Vec::new(),
             }
@@ -405,7 +398,7 @@ mod tests {
             total: Some(Window {
                 start_ns: 0,
                 end_ns: 1,
-                classes: Classes::Threads,
+                classes: Classes::all(),
                 counts: vec![None],
             }),
             ..Counted::default()

@@ -250,18 +250,21 @@ fn window_target(target: &Target, counts: &BriefCounts) -> WindowTargetRecord {
 
 fn executed_by(counts: &Counts, classes: &Classes) -> Option<ClassesRecord> {
     let calls = |class: Class| counts.by_class[class as usize];
-    let workload = match classes {
-        Classes::Untold(_) => return None,
-        Classes::Threads => None,
-        Classes::All => Some(calls(Class::Workload)),
+    let Classes::Told {
+        workload,
+        interrupt,
+    } = classes
+    else {
+        return None;
     };
     Some(ClassesRecord {
-        workload,
+        workload: workload.then(|| calls(Class::Workload)),
         commit: calls(Class::Commit),
         cleaner: calls(Class::Cleaner),
         kworker: calls(Class::Kworker),
         kthread: calls(Class::Kthread),
         other: calls(Class::Other),
+        interrupt: interrupt.then(|| calls(Class::Interrupt)),
     })
 }
 

@@ -317,6 +317,9 @@ pub(crate) struct ClassesRecord {
     pub(crate) kthread: u64,
     /// Other tasks.
     pub(crate) other: u64,
+    /// Interrupts and softirqs; `null` if they are not told from the tasks that they
+    /// found.
+    pub(crate) interrupt: Option<u64>,
 }
 
 /// The time from entry to return, of the returns.

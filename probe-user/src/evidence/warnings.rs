@@ -128,7 +128,7 @@ fn untimed(name: &str, counts: &Counts) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Histogram, Losses};
+    use crate::model::Losses;
 
     const PROVEN: Losses = Losses {
         entry_missed: Some(0),
@@ -142,17 +142,10 @@ mod tests {
             calls: 10,
             plain: 10,
             dedupe: 0,
-            by_class: [0; 6],
             returns: 9,
             in_flight: 1,
-            errors: 0,
-            unstored: 0,
-            abandoned: 0,
-            unmatched: 0,
-            latency: Histogram::empty(),
-            parts: None,
-            elsewhere: None,
             losses,
+            ..Counts::nothing()
         }
     }
 
@@ -163,7 +156,7 @@ mod tests {
         let window = Window {
             start_ns: 0,
             end_ns: 1,
-            classes: crate::model::Classes::Threads,
+            classes: crate::model::Classes::of_threads(),
             counts: vec![Some(counts), None, None],
         };
         let found = findings(&targets, &window, gate);

@@ -7,6 +7,7 @@
 use std::{error::Error, fmt};
 
 const MAGIC: u16 = 0xeb9f;
+const KIND_INTEGER: usize = 1;
 const KIND_POINTER: usize = 2;
 const KIND_ARRAY: usize = 3;
 const KIND_STRUCT: usize = 4;
@@ -15,6 +16,7 @@ const KIND_FORWARD: usize = 7;
 const KIND_TYPEDEF: usize = 8;
 const KIND_FUNC: usize = 12;
 const KIND_PROTOTYPE: usize = 13;
+const KIND_VARIABLE: usize = 14;
 /// Of a member's offset: with the structure's kind flag, the upper 8 bits are the width
 /// of a bit field.
 const OFFSET_BITS: usize = 0x00ff_ffff;
@@ -67,7 +69,7 @@ struct Type<'a> {
     name: usize,
     kind: usize,
     count: usize,
-    /// For an alias, the id of the type that it names.
+    /// For an alias, the id of the type that it names; for an integer, its size.
     target: usize,
     tail: &'a [u8],
 }
@@ -90,7 +92,7 @@ impl<'a> Btf<'a> {
     /// The members of the structure `name`, this blob's own before its base's.
     pub(super) fn struct_members(&self, name: &str) -> Option<Vec<Member<'a>>> {
         match self.own(KIND_STRUCT, name) {
-            Some(ty) => self.members(&ty),
+            Some((_, ty)) => self.members(&ty),
             None => self.base?.struct_members(name),
         }
     }
@@ -100,13 +102,26 @@ impl<'a> Btf<'a> {
         self.own(KIND_FUNC, name).is_some()
     }
 
-    /// The first type of this kind and name in this blob alone.
-    fn own(&self, kind: usize, name: &str) -> Option<Type<'a>> {
-        let mut types = self.offsets.iter().filter_map(|&offset| {
+    /// The ids of a per-CPU variable and of its type, in this blob alone.
+    pub(super) fn variable(&self, name: &str) -> Option<(usize, usize)> {
+        let (id, variable) = self.own(KIND_VARIABLE, name)?;
+        Some((id, variable.target))
+    }
+
+    /// The size of an integer type.
+    pub(super) fn size_bytes(&self, type_id: usize) -> Option<usize> {
+        let ty = self.unaliased(type_id)?;
+        (ty.kind == KIND_INTEGER).then_some(ty.target)
+    }
+
+    /// The first type of this kind and name in this blob alone, and its id.
+    fn own(&self, kind: usize, name: &str) -> Option<(usize, Type<'a>)> {
+        let mut types = self.offsets.iter().enumerate();
+        types.find_map(|(index, &offset)| {
             let ty = read_type(self.types, offset).ok()?;
-            (ty.kind == kind && self.string(ty.name)? == name.as_bytes()).then_some(ty)
-        });
-        types.next()
+            let is = ty.kind == kind && self.is_string(ty.name, name);
+            is.then_some((self.first_id + index, ty))
+        })
     }
 
     /// What a type is called.
@@ -116,7 +131,7 @@ impl<'a> Btf<'a> {
 
     /// The types of the arguments of a function, this blob's own before its base's.
     pub(super) fn arguments(&self, function: &str) -> Option<Vec<usize>> {
-        let Some(own) = self.own(KIND_FUNC, function) else {
+        let Some((_, own)) = self.own(KIND_FUNC, function) else {
             return self.base?.arguments(function);
         };
         let prototype = self.type_by_id(own.target)?;
@@ -199,15 +214,27 @@ impl<'a> Btf<'a> {
     }
 
     fn string(&self, offset: usize) -> Option<&'a [u8]> {
+        self.string_and_more(offset)?.split(|&b| b == 0).next()
+    }
+
+    /// The same as comparing with [`Self::string`], without looking for its end.
+    fn is_string(&self, offset: usize, text: &str) -> bool {
+        let rest = self.string_and_more(offset);
+        let rest = rest.and_then(|more| more.strip_prefix(text.as_bytes()));
+        rest.is_some_and(|rest| rest.first().is_none_or(|&end| end == 0))
+    }
+
+    /// All strings from one on.
+    fn string_and_more(&self, offset: usize) -> Option<&'a [u8]> {
         match offset.checked_sub(self.first_string) {
-            Some(own) => self.strings.get(own..)?.split(|&b| b == 0).next(),
-            None => self.base?.string(offset),
+            Some(own) => self.strings.get(own..),
+            None => self.base?.string_and_more(offset),
         }
     }
 }
 
 /// A blob's types and its strings.
-pub(super) fn sections(data: &[u8]) -> Result<(&[u8], &[u8]), BtfError> {
+fn sections(data: &[u8]) -> Result<(&[u8], &[u8]), BtfError> {
     let magic = data.get(..2).ok_or(BtfError::Truncated)?;
     if magic != MAGIC.to_ne_bytes() {
         return Err(BtfError::NotBtf);
@@ -221,81 +248,6 @@ pub(super) fn sections(data: &[u8]) -> Result<(&[u8], &[u8]), BtfError> {
             .ok_or(BtfError::Truncated)
     };
     Ok((section(8)?, section(16)?))
-}
-
-/// From the start of structure `name` to each of these members, those that it has: a
-/// walk over all types.
-pub(super) fn member_offsets_bytes<const N: usize>(
-    types: &[u8],
-    strings: &[u8],
-    name: &str,
-    members: [&str; N],
-) -> Option<[Option<usize>; N]> {
-    let name = string_offset(strings, name)?;
-    let mut offset = 0;
-    while let Ok(ty) = read_type(types, offset) {
-        if ty.kind == KIND_STRUCT && ty.name == name {
-            return Some(offsets_in(&ty, strings, members));
-        }
-        offset += 12 + ty.tail.len();
-    }
-    None
-}
-
-/// The same as far as it can be guessed without a walk: from the end, what looks like
-/// this structure with the first of the members. A walk over 110,000 types takes as long
-/// as attaching three probes; who uses the guess compares it later.
-pub(super) fn guessed_member_offsets_bytes<const N: usize>(
-    types: &[u8],
-    strings: &[u8],
-    name: &str,
-    members: [&str; N],
-) -> Option<[Option<usize>; N]> {
-    let name = string_offset(strings, name)?;
-    let wanted = u32::try_from(name).ok()?.to_ne_bytes();
-    let (words, _) = types.as_chunks::<4>();
-    let places = words
-        .iter()
-        .enumerate()
-        .rev()
-        .filter(|(_, word)| **word == wanted);
-    let mut found = places.filter_map(|(place, _)| {
-        let ty = read_type(types, place * 4).ok()?;
-        let offsets = (ty.kind == KIND_STRUCT).then(|| offsets_in(&ty, strings, members))?;
-        offsets.first()?.is_some().then_some(offsets)
-    });
-    found.next()
-}
-
-/// Where the members of these names are in a structure. Names are compared, not the
-/// places of strings: looking for each string takes longer.
-fn offsets_in<const N: usize>(
-    ty: &Type<'_>,
-    strings: &[u8],
-    members: [&str; N],
-) -> [Option<usize>; N] {
-    let mut found = [None; N];
-    for i in 0..ty.count {
-        let (Ok(name), Ok(offset)) = (word(ty.tail, i * 12), word(ty.tail, i * 12 + 8)) else {
-            break;
-        };
-        let name = strings.get(name..).unwrap_or_default();
-        let is = |member: &str| {
-            name.strip_prefix(member.as_bytes())
-                .is_some_and(|rest| rest.first() == Some(&0))
-        };
-        if let Some(place) = members.iter().position(|member| is(member)) {
-            found[place].get_or_insert((offset & OFFSET_BITS) / 8);
-        }
-    }
-    found
-}
-
-/// Where a string is, which begins after another's end.
-fn string_offset(strings: &[u8], text: &str) -> Option<usize> {
-    let whole = [b"\0", text.as_bytes(), b"\0"].concat();
-    let before = strings.windows(whole.len()).position(|w| w == whole)?;
-    Some(before + 1)
 }
 
 /// Where each type starts.
@@ -313,10 +265,10 @@ fn read_type(types: &[u8], offset: usize) -> Result<Type<'_>, BtfError> {
     let info = word(types, offset + 4)?;
     let (count, kind) = (info & 0xffff, (info >> 24) & 0x1f);
     let tail = match kind {
-        // int, var, declaration tag
-        1 | 14 | 17 => 4,
+        // declaration tag
+        KIND_INTEGER | KIND_VARIABLE | 17 => 4,
         // pointer, forward, aliases, function, float
-        2 | 7..=12 | 16 | 18 => 0,
+        KIND_POINTER | 7..=12 | 16 | 18 => 0,
         KIND_ARRAY => 12,
         // struct, union, data section, enum64
         KIND_STRUCT | 5 | 15 | 19 => 12 * count,
@@ -361,6 +313,27 @@ pub(super) mod tests {
         data
     }
 
+    /// The strings of a blob.
+    pub(crate) struct Strings {
+        pub(crate) bytes: Vec<u8>,
+    }
+
+    impl Default for Strings {
+        fn default() -> Self {
+            Self { bytes: vec![0] }
+        }
+    }
+
+    impl Strings {
+        /// Puts one in, and says where it is.
+        pub(crate) fn put(&mut self, text: &str) -> u32 {
+            let at = u32::try_from(self.bytes.len()).expect("small");
+            self.bytes.extend(text.as_bytes());
+            self.bytes.push(0);
+            at
+        }
+    }
+
     pub(crate) fn info(kind: usize, count: u32) -> u32 {
         u32::try_from(kind).expect("small") << 24 | count
     }
@@ -403,44 +376,6 @@ pub(super) mod tests {
         assert_eq!(split.array_length(1), None);
         assert_eq!(split.array_length(99), None);
         assert_eq!(split.struct_members("u64"), None);
-    }
-
-    #[test]
-    fn a_member_is_found_without_an_index() {
-        // A structure of another name with the same member, then that which is meant.
-        let types = [
-            [1, info(KIND_STRUCT, 1), 64, 12, 2, 8],
-            [5, info(KIND_STRUCT, 2), 64, 16, 2, 0],
-        ];
-        let mut bytes: Vec<u8> = types
-            .as_flattened()
-            .iter()
-            .flat_map(|w| w.to_ne_bytes())
-            .collect();
-        bytes.extend([12_u32, 2, 44 * 8].iter().flat_map(|w| w.to_ne_bytes()));
-        let strings = b"\0one\0handle\0flags\0state\0";
-        let find = |name: &str, member: &str| {
-            member_offsets_bytes(&bytes, strings, name, [member]).and_then(|[offset]| offset)
-        };
-        assert_eq!(find("handle", "flags"), Some(44));
-        assert_eq!(find("one", "flags"), Some(1));
-        assert_eq!(find("one", "state"), None);
-        assert_eq!(find("two", "flags"), None);
-        assert_eq!(find("andle", "flags"), None);
-        for (name, member) in [
-            ("handle", "flags"),
-            ("one", "flags"),
-            ("one", "state"),
-            ("two", "flags"),
-        ] {
-            let guessed = guessed_member_offsets_bytes(&bytes, strings, name, [member]);
-            let guessed = guessed.and_then(|[offset]| offset);
-            assert_eq!(guessed, find(name, member), "{name}.{member}");
-        }
-        for cut in 0..bytes.len() {
-            let _ = member_offsets_bytes(&bytes[..cut], strings, "handle", ["flags"]);
-            let _ = guessed_member_offsets_bytes(&bytes[..cut], strings, "handle", ["flags"]);
-        }
     }
 
     #[test]

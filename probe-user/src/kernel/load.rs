@@ -1,8 +1,8 @@
 //! Makes maps and programs of the BPF object, one copy for each target.
 //!
-//! aya's own loader parses the whole BTF of the kernel at every start, which
-//! nothing in our object needs: a third of the time until the probes stand. So its
-//! parser and its maps are used, and the programs are loaded here.
+//! aya's own loader makes its own copy of the kernel's whole BTF at every start, which
+//! was a third of the time until the probes stood, and knows no variables of the kernel.
+//! So its parser and its maps are used, and the programs are loaded here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,12 +13,15 @@ use std::{
 use aya::maps::MapData;
 use aya_obj::{
     EbpfSectionKind, Object,
-    generated::{BPF_F_MMAPABLE, bpf_prog_type},
+    generated::{
+        BPF_DW, BPF_F_MMAPABLE, BPF_IMM, BPF_LD, BPF_PSEUDO_BTF_ID, bpf_insn, bpf_prog_type,
+    },
 };
 use probe_ebpf::{
-    ARGUMENT_GLOBAL, CGROUP_MAP, DECODER_GLOBAL, DEVICE_OFFSET_GLOBAL, ENTRY_PROGRAM,
-    FLAGS_OFFSET_GLOBAL, FOLLOWED_MAP, FOLLOWING_GLOBAL, FORK_PROGRAM, HOP_GLOBALS, PLACES,
-    PLACES_GLOBAL, RETURN_PROGRAM, SHARED_MAP, STARTS_MAP, TALLY_MAP, TGID_OFFSET_GLOBAL, Tally,
+    ARGUMENT_GLOBAL, CGROUP_MAP, COUNT_GLOBAL, COUNT_OFFSET_GLOBAL, COUNT_UNKNOWN, DECODER_GLOBAL,
+    DEVICE_OFFSET_GLOBAL, ENTRY_PROGRAM, FLAGS_OFFSET_GLOBAL, FOLLOWED_MAP, FOLLOWING_GLOBAL,
+    FORK_PROGRAM, HOP_GLOBALS, PLACES, PLACES_GLOBAL, PREEMPT_COUNT_MARK, RETURN_PROGRAM,
+    SHARED_MAP, STARTS_MAP, TALLY_MAP, TGID_OFFSET_GLOBAL, Tally,
 };
 
 use super::{
@@ -28,9 +31,12 @@ use super::{
     reach::Reach,
     shared::{Access, Shared},
     system::possible_cpus,
-    task::TaskLayout,
+    task::{InterruptCount, TaskLayout},
 };
 use crate::{model::Target, wording::plain};
+
+/// The instruction that takes two words and loads 64 bits.
+const LOAD_WIDE: u32 = BPF_LD | BPF_IMM | BPF_DW;
 
 /// One target's copy of the object, in the kernel and not attached.
 #[derive(Debug)]
@@ -79,14 +85,9 @@ impl Loader {
         Ok(loader)
     }
 
-    /// Of a task, if it is known.
-    pub(super) fn layout(&self) -> Option<TaskLayout> {
-        self.layout.as_ref().ok().copied()
-    }
-
-    /// Why it cannot be told who executes a call, if it cannot.
-    pub(super) fn classes_untold(&self) -> Option<&str> {
-        self.layout.as_ref().err().map(String::as_str)
+    /// By which it is told who executes a call; an error says why it is not.
+    pub(super) fn layout(&self) -> Result<TaskLayout, &str> {
+        self.layout.as_ref().copied().map_err(String::as_str)
     }
 
     fn of(bytes: &[u8], cpus: u32) -> Result<Self, AttachError> {
@@ -106,7 +107,7 @@ impl Loader {
         Ok(Self {
             object,
             cpus,
-            layout: TaskLayout::guess(),
+            layout: TaskLayout::read(),
             followed: None,
         })
     }
@@ -163,12 +164,16 @@ impl Loader {
     /// A copy of the object with its settings and its maps.
     fn copy(&self, decoder: u32, reach: Option<Reach>, tallies: u32) -> anyhow::Result<Copy> {
         let mut object = self.object.clone();
-        let layout = self.layout();
+        let layout = self.layout().ok();
         let of_task = |of: fn(&TaskLayout) -> u32| layout.as_ref().map_or(0, of);
+        let count = layout.and_then(|l| l.count);
+        let of_count = |of: fn(&InterruptCount) -> u32| count.as_ref().map_or(COUNT_UNKNOWN, of);
         let mut settings = vec![
             (DECODER_GLOBAL, decoder),
             (FLAGS_OFFSET_GLOBAL, of_task(|l| l.flags)),
             (TGID_OFFSET_GLOBAL, of_task(|l| l.tgid)),
+            (COUNT_GLOBAL, of_count(|c| c.form)),
+            (COUNT_OFFSET_GLOBAL, of_count(|c| c.offset)),
             (FOLLOWING_GLOBAL, u32::from(self.followed.is_some())),
         ];
         if let Some(reach) = reach {
@@ -200,6 +205,9 @@ impl Loader {
             _ => maps[name].fd().as_fd().as_raw_fd(),
         };
         relocate(&mut object, fd).map_err(|e| AttachError::damaged(&e))?;
+        if let Some(count) = count {
+            put_variable(&mut object, count.variable)?;
+        }
         Ok(Copy { object, maps })
     }
 }
@@ -244,6 +252,34 @@ fn relocate(object: &mut Object, fd: impl Fn(&str) -> i32) -> anyhow::Result<()>
         .map(|(name, defined)| (name.as_str(), fd(name), defined));
     object.relocate_maps(by_name, &sections)?;
     object.relocate_calls(&sections)?;
+    Ok(())
+}
+
+/// Puts the address of a per-CPU variable of the kernel in its place, by the id of its
+/// type (`BPF_PSEUDO_BTF_ID`, `include/uapi/linux/bpf.h`). aya knows no such symbols.
+fn put_variable(object: &mut Object, variable: u32) -> Result<(), AttachError> {
+    let words = |instructions: &[bpf_insn]| {
+        let [first, second] = instructions else {
+            return false;
+        };
+        let [low, high] = [first, second].map(|i| u64::from(i.imm.cast_unsigned()));
+        u32::from(first.code) == LOAD_WIDE && low | high << 32 == PREEMPT_COUNT_MARK
+    };
+    let mut places = 0;
+    for function in object.functions.values_mut() {
+        let instructions = &mut function.instructions;
+        for at in 1..instructions.len() {
+            if words(&instructions[at - 1..=at]) {
+                instructions[at - 1].set_src_reg(BPF_PSEUDO_BTF_ID.to_le_bytes()[0]);
+                instructions[at - 1].imm = variable.cast_signed();
+                instructions[at].imm = 0;
+                places += 1;
+            }
+        }
+    }
+    if places == 0 {
+        return Err(AttachError::lacks("the count of interrupts"));
+    }
     Ok(())
 }
 

@@ -40,5 +40,4 @@ pub(crate) use rights::{
 pub(crate) use seen::Seen as OthersSeen;
 pub(crate) use symbols::{Symbols, btrfs_is_there, btrfs_presence, is_blacklisted};
 pub(crate) use system::{identity, kprobes_armed, module_instance, monotonic_ns};
-pub(crate) use task::TaskLayout;
 pub(crate) use variant::{is_in_btf, variant};

@@ -16,7 +16,6 @@ use super::{
     processes::with_descendants,
     reach::Reach,
     seen::Seen,
-    task::TaskLayout,
 };
 use crate::{
     model::{Classes, Losses, Part, Presence, Reading, Snapshot, Target},
@@ -59,7 +58,6 @@ pub(crate) struct Probes {
     /// As it was opened.
     opened: Each<Tallies>,
     classes: Classes,
-    layout: Option<TaskLayout>,
     following: Option<Following>,
     /// Why processes are not followed that should be.
     not_followed: Option<String>,
@@ -85,11 +83,12 @@ impl Probes {
             Workload::Nobody | Workload::Processes(_) => None,
         };
         let attached = attach(&loader, targets, cgroup, wanted.reaches)?;
-        let workload_told = cgroup.is_some() || following.is_some();
-        let classes = match loader.classes_untold() {
-            Some(why) => Classes::Untold(why.to_owned()),
-            None if workload_told => Classes::All,
-            None => Classes::Threads,
+        let classes = match loader.layout() {
+            Err(why) => Classes::Untold(why.to_owned()),
+            Ok(layout) => Classes::Told {
+                workload: cgroup.is_some() || following.is_some(),
+                interrupt: layout.count.is_some(),
+            },
         };
         let grace = Grace::new().map_err(|e| AttachError::Denied(plain(&e)))?;
         Ok(Self {
@@ -98,7 +97,6 @@ impl Probes {
             epoch: 0,
             opened: Vec::new(),
             classes,
-            layout: loader.layout(),
             following,
             not_followed,
         })
@@ -123,14 +121,9 @@ impl Probes {
 
     /// The workload's cgroup is empty after all.
     pub(crate) fn forget_workload(&mut self) {
-        if self.classes == Classes::All {
-            self.classes = Classes::Threads;
+        if let Classes::Told { workload, .. } = &mut self.classes {
+            *workload = false;
         }
-    }
-
-    /// The layout of a task by which classes are told, if they are.
-    pub(crate) const fn layout(&self) -> Option<TaskLayout> {
-        self.layout
     }
 
     /// What is wrong with the following of processes.

@@ -277,28 +277,20 @@ impl Number {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::Histogram, super::Losses, *};
+    use super::{super::Losses, *};
 
     fn counts(plain: u64, dedupe: u64, missed: u64) -> Counts {
         Counts {
             calls: plain + dedupe,
             plain,
             dedupe,
-            by_class: [0; 6],
             returns: plain + dedupe,
-            in_flight: 0,
-            errors: 0,
-            unstored: 0,
-            abandoned: 0,
-            unmatched: 0,
-            latency: Histogram::empty(),
-            parts: None,
-            elsewhere: None,
             losses: Losses {
                 entry_missed: Some(missed),
                 entry_recursion_misses: Some(0),
                 ..Losses::default()
             },
+            ..Counts::nothing()
         }
     }
 
@@ -306,7 +298,7 @@ mod tests {
         Window {
             start_ns: 0,
             end_ns: 1,
-            classes: crate::model::Classes::Threads,
+            classes: crate::model::Classes::of_threads(),
             counts: vec![
                 Some(counts(1000, 1000, missed)),
                 Some(counts(7637, 0, 0)),

@@ -7,7 +7,7 @@ use std::{
 
 use probe_ebpf::Filesystem;
 
-use super::{Counts, Histogram, Need, Target, Window};
+use super::{Counts, Need, Target, Window};
 
 /// A btrfs that is, or was, mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,30 +148,6 @@ impl Counts {
     pub(crate) fn calls_elsewhere(&self) -> Option<u64> {
         self.elsewhere.as_ref().map(|each| each.values().sum())
     }
-
-    const fn nothing() -> Self {
-        Self {
-            calls: 0,
-            plain: 0,
-            dedupe: 0,
-            by_class: [0; probe_ebpf::CLASSES],
-            returns: 0,
-            in_flight: 0,
-            errors: 0,
-            unstored: 0,
-            abandoned: 0,
-            unmatched: 0,
-            latency: Histogram::empty(),
-            losses: super::Losses {
-                entry_missed: None,
-                entry_recursion_misses: None,
-                return_missed: None,
-                return_recursion_misses: None,
-            },
-            parts: None,
-            elsewhere: None,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -210,7 +186,7 @@ mod tests {
         let window = Window {
             start_ns: 1,
             end_ns: 9,
-            classes: crate::model::Classes::All,
+            classes: crate::model::Classes::all(),
             counts: vec![Some(all), None, Some(part(7))],
         };
         for (scope, calls) in [(vec![], 0), (vec![a], 100), (vec![a, c], 103)] {
@@ -251,7 +227,7 @@ mod tests {
         let window = Window {
             start_ns: 1,
             end_ns: 9,
-            classes: crate::model::Classes::All,
+            classes: crate::model::Classes::all(),
             counts: vec![Some(counts), None, None],
         };
         let causes = |scope: &Scope| scope.causes(&Target::three(), &window.scoped(&scope.found));

@@ -44,10 +44,32 @@ pub(crate) struct Part {
 pub(crate) enum Classes {
     /// Nothing, and why.
     Untold(String),
-    /// The kernel's threads from other tasks.
-    Threads,
-    /// Also the workload's tasks from others.
-    All,
+    /// The kernel's threads from other tasks, and more.
+    Told {
+        /// The workload's tasks from others.
+        workload: bool,
+        /// Interrupts from the tasks that they found.
+        interrupt: bool,
+    },
+}
+
+#[cfg(test)]
+impl Classes {
+    pub(crate) const fn all() -> Self {
+        let (workload, interrupt) = (true, true);
+        Self::Told {
+            workload,
+            interrupt,
+        }
+    }
+
+    pub(crate) const fn of_threads() -> Self {
+        let (workload, interrupt) = (false, false);
+        Self::Told {
+            workload,
+            interrupt,
+        }
+    }
 }
 
 /// All targets' counters at one instant. A target that is not attached has no

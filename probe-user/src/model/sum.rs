@@ -141,27 +141,21 @@ mod tests {
         Window {
             start_ns: at,
             end_ns: at + 1,
-            classes: crate::model::Classes::Threads,
+            classes: crate::model::Classes::of_threads(),
             counts: vec![Some(Counts {
                 calls: calls + 1,
                 plain: calls,
                 dedupe: 1,
-                by_class: [0; 6],
                 returns: calls,
                 in_flight: 1,
-                errors: 0,
-                unstored: 0,
-                abandoned: 0,
-                unmatched: 0,
                 latency: of(times),
-                parts: None,
-                elsewhere: None,
                 losses: Losses {
                     entry_missed: known,
                     entry_recursion_misses: known,
                     return_missed: None,
                     return_recursion_misses: known,
                 },
+                ..Counts::nothing()
             })],
         }
     }

@@ -43,6 +43,31 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// No call, and nothing told of losses.
+    pub(crate) const fn nothing() -> Self {
+        Self {
+            calls: 0,
+            plain: 0,
+            dedupe: 0,
+            by_class: [0; CLASSES],
+            returns: 0,
+            in_flight: 0,
+            errors: 0,
+            unstored: 0,
+            abandoned: 0,
+            unmatched: 0,
+            latency: Histogram::empty(),
+            losses: Losses {
+                entry_missed: None,
+                entry_recursion_misses: None,
+                return_missed: None,
+                return_recursion_misses: None,
+            },
+            parts: None,
+            elsewhere: None,
+        }
+    }
+
     /// Calls that happened but were not counted; `None` if this kernel cannot
     /// tell. With the calls they make the true number.
     pub(crate) fn missed_calls(&self) -> Option<u64> {
@@ -196,7 +221,7 @@ mod tests {
         let [plain, dedupe, returns, errors] = words;
         Reading {
             tally: Tally {
-                calls: [plain, dedupe].map(|n| [0, n / 2, 0, 0, 0, n - n / 2]),
+                calls: [plain, dedupe].map(|n| [0, n / 2, 0, 0, 0, n - n / 2, 0]),
                 returns,
                 errors,
                 ..Tally::default()
@@ -216,7 +241,7 @@ mod tests {
         Snapshot {
             at_ns,
             epoch: 1,
-            classes: Classes::All,
+            classes: Classes::all(),
             readings: vec![Some(reading), None],
         }
     }

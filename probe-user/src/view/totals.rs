@@ -68,7 +68,7 @@ fn by_class<'a>(
 ) -> impl Iterator<Item = (&'static str, u64)> + use<'a> {
     let told = !matches!(classes, Classes::Untold(_));
     // Without a workload there are no others.
-    let tasks = if *classes == Classes::All {
+    let tasks = if matches!(classes, Classes::Told { workload: true, .. }) {
         "other tasks"
     } else {
         "tasks"
@@ -83,6 +83,7 @@ fn by_class<'a>(
                 Class::Kworker => "kworkers",
                 Class::Kthread => "kernel threads",
                 Class::Other => tasks,
+                Class::Interrupt => "interrupts",
             };
             (name, calls)
         })
@@ -124,27 +125,18 @@ mod tests {
     use probe_ebpf::Filesystem;
 
     use super::*;
-    use crate::{
-        model::{Histogram, Losses},
-        view::assert_golden,
-    };
+    use crate::{model::Losses, view::assert_golden};
 
     fn counts(plain: u64, dedupe: u64, losses: Losses) -> Counts {
         Counts {
             calls: plain + dedupe,
             plain,
             dedupe,
-            by_class: [plain + dedupe, 0, 0, 0, 0, 0],
+            by_class: [plain + dedupe, 0, 0, 0, 0, 0, 0],
             returns: plain + dedupe,
-            in_flight: 0,
             errors: 3,
-            unstored: 0,
-            abandoned: 0,
-            unmatched: 0,
-            latency: Histogram::empty(),
-            parts: None,
-            elsewhere: None,
             losses,
+            ..Counts::nothing()
         }
     }
 
@@ -161,7 +153,7 @@ mod tests {
         Window {
             start_ns: 0,
             end_ns: 1_500_000_000,
-            classes: Classes::All,
+            classes: Classes::all(),
             counts: counts.to_vec(),
         }
     }
@@ -173,7 +165,7 @@ mod tests {
             Some(counts(1000, 1000, none_lost())),
             Some(counts(7637, 0, none_lost())),
             Some(Counts {
-                by_class: [2001, 5, 1, 1, 0, 0],
+                by_class: [2001, 5, 1, 1, 0, 0, 0],
                 ..counts(2008, 0, none_lost())
             }),
         ]);

@@ -191,22 +191,17 @@ mod tests {
             calls,
             plain: calls,
             dedupe: 0,
-            by_class: [0; 6],
             returns: latency.count(),
             in_flight: calls - latency.count(),
             errors: 12,
-            unstored: 0,
-            abandoned: 0,
-            unmatched: 0,
             latency,
-            parts: None,
-            elsewhere: None,
             losses: Losses {
                 entry_missed: Some(0),
                 entry_recursion_misses: Some(0),
                 return_missed: Some(0),
                 return_recursion_misses: Some(0),
             },
+            ..Counts::nothing()
         }
     }
 
@@ -215,7 +210,7 @@ mod tests {
         Window {
             start_ns: 0,
             end_ns,
-            classes: crate::model::Classes::Threads,
+            classes: crate::model::Classes::of_threads(),
             counts: vec![Some(a), Some(b), None],
         }
     }
@@ -224,7 +219,7 @@ mod tests {
         Window {
             start_ns: 0,
             end_ns: 1_000_000_000,
-            classes: crate::model::Classes::Threads,
+            classes: crate::model::Classes::of_threads(),
             counts: counts.map(Some).to_vec(),
         }
     }

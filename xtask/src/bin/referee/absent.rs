@@ -8,7 +8,7 @@ use super::{
     bpftrace::Bpftrace,
     cowprobe::{RECORD, cowprobe, record},
     filesystem::{self, Load},
-    kprobe_profile, others, privileges,
+    interrupts, kprobe_profile, others, privileges,
     referees::Reading,
     report::Report,
     verdicts,
@@ -26,10 +26,11 @@ const CHECKS: &[Check] = &[
 /// `told`: whether this kernel tells what probes miss.
 pub(crate) fn run(report: &mut Report, told: bool) -> anyhow::Result<()> {
     let more = if told { 1 } else { verdicts::UNTOLD_CHECKS };
-    report.plan(CHECKS.len() + more);
+    report.plan(CHECKS.len() + 1 + more);
     for (name, check) in CHECKS {
         report.check(name, check(told));
     }
+    report.check("in an interrupt", interrupts::check(1));
     if told {
         // Wants a verdict of EXACT.
         report.check("privileges are given up", privileges::given_up());

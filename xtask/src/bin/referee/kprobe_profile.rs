@@ -24,6 +24,12 @@ pub(crate) fn start(functions: &[&str]) -> anyhow::Result<()> {
     fs::write(format!("{TRACEFS}/events/{GROUP}/enable"), "1").context("cannot enable the events")
 }
 
+/// Takes the events away, so that others may be started.
+pub(crate) fn stop() -> anyhow::Result<()> {
+    fs::write(format!("{TRACEFS}/events/{GROUP}/enable"), "0")?;
+    fs::write(format!("{TRACEFS}/kprobe_events"), "").context("cannot remove the events")
+}
+
 /// Hits and misses together, for each function in order.
 pub(crate) fn read(functions: &[&str]) -> anyhow::Result<Vec<u64>> {
     let profile = fs::read_to_string(format!("{TRACEFS}/kprobe_profile"))?;

@@ -15,6 +15,7 @@ mod control;
 mod cowprobe;
 mod faults;
 mod filesystem;
+mod interrupts;
 mod kprobe_profile;
 mod latency;
 mod lockdown;
@@ -110,6 +111,8 @@ enum Suite {
     Scope,
     /// One clone
     CloneOnce,
+    /// Calls in interrupts and in a task
+    InterruptsLoad,
     /// Windows that a client opens and closes
     Control(control::Much),
     /// Such a client
@@ -169,6 +172,7 @@ fn main() -> ExitCode {
         Suite::Whose => whose::run(&mut report),
         Suite::Scope => scope::run(&mut report),
         Suite::CloneOnce => return work(whose::clone_once()),
+        Suite::InterruptsLoad => return work(interrupts::load()),
         Suite::Control(much) => control::run(&mut report, much),
         Suite::Client { scenario, windows } => return work(client::run(scenario, windows)),
         Suite::Terminal => terminal::run(&mut report),

@@ -15,6 +15,7 @@ use super::{
     clone::Pair,
     cowprobe::{RECORD, Ran, cowprobe, missed, record, status},
     filesystem::{self, Load, MOUNT, sh},
+    interrupts,
     latency::maps_of,
     report::Report,
 };
@@ -34,6 +35,7 @@ const CHECKS: &[Check] = &[
     ("no cgroup is left", nothing_left),
     ("--pid", by_pid),
     ("--cgroup", by_cgroup),
+    ("in an interrupt", || interrupts::check(0)),
     ("forks where no cgroup can be made", forks),
 ];
 
