@@ -1,7 +1,9 @@
-//! `cowprobe watch`: live tables until a signal or for a time, then totals.
+//! `cowprobe watch`: live tables until a signal, for a time or while processes are
+//! there, then totals.
 
 use std::{
     io::{self, Write as _},
+    pin::pin,
     process::ExitCode,
     time::Duration,
 };
@@ -98,6 +100,7 @@ async fn follow(
         + args
             .duration
             .unwrap_or(Duration::from_secs(u64::from(u32::MAX)));
+    let mut workload_ended = pin!(named.ended());
     let mut last = None;
     let mut before_last = None;
     loop {
@@ -106,6 +109,10 @@ async fn follow(
             _ = endings.next() => break,
             _ = hangups.next() => break,
             () = sleep_until(end) => break,
+            ended = &mut workload_ended => {
+                ended?;
+                break;
+            }
             _ = ticks.tick() => false,
             scope = counting.rescoped() => {
                 scope?;

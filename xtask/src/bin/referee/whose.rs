@@ -227,12 +227,26 @@ fn by_pid() -> anyhow::Result<String> {
     other.kill()?;
     other.wait()?;
     let workload = all_of_workload(ran)?;
+    watch_ends()?;
     let ran = cowprobe(&["run", "--pid", "999999", "--", "true"])?;
     ran.expect(2)?;
     ran.expect_line(&["there is no such process"])?;
     Ok(format!(
         "{workload} clones of its grandchildren, none of others"
     ))
+}
+
+/// With the last of the processes that it was given.
+fn watch_ends() -> anyhow::Result<()> {
+    let sleep = |seconds: &str| Command::new("sleep").arg(seconds).spawn();
+    let (mut one, mut other) = (sleep("3")?, sleep("1")?);
+    let pids = format!("{},{}", one.id(), other.id());
+    let reaped = thread::spawn(move || other.wait());
+    let ran = cowprobe(&["watch", "--json", "--pid", &pids])?;
+    ran.expect(0)?;
+    ensure!(one.try_wait()?.is_some(), "it ended before {pids}");
+    reaped.join().ok().context("not reaped")??;
+    Ok(())
 }
 
 fn by_cgroup() -> anyhow::Result<String> {
