@@ -11,6 +11,7 @@ mod class;
 mod filesystem;
 pub mod h2;
 mod interrupts;
+mod start;
 mod tally;
 
 pub use class::{CLASSES, Class};
@@ -18,6 +19,7 @@ pub use filesystem::{Filesystem, NO_HOP, PLACES, POINTER_HOPS};
 pub use interrupts::{
     COUNT_BY_INT, COUNT_BY_LONG, COUNT_UNKNOWN, PREEMPT_COUNT_MARK, in_interrupt,
 };
+pub use start::{NO_SLOT, SLOTS, STARTS, Slot, Start, slot_mask, slot_of};
 pub use tally::{OfEpoch, Tally};
 
 /// The kprobe program: one hit a call.
@@ -30,7 +32,11 @@ pub const FORK_PROGRAM: &str = "cowprobe_fork";
 /// The array of a [`Tally`] for each place ([`PLACES_GLOBAL`]) of each possible CPU, by
 /// its number. User space makes it as long as that, and maps it into its memory.
 pub const TALLY_MAP: &str = "TALLY";
-/// The hash of calls under way: from the stack pointer at entry to a [`Start`].
+/// The map of [`SLOTS`] slots for calls under way, each at its [`slot_of`]. User space
+/// maps it into its memory.
+pub const SLOTS_MAP: &str = ".bss.slots";
+/// The hash of those whose slot was not free: from the stack pointer at entry to a
+/// [`Start`].
 pub const STARTS_MAP: &str = "STARTS";
 /// The map of two `u64`, mapped into user space: the gate, which is 0 if it is closed
 /// and else the epoch of the open window; and in the copy of the program
@@ -55,6 +61,8 @@ pub const TGID_OFFSET_GLOBAL: &str = "TGID_OFFSET";
 pub const COUNT_GLOBAL: &str = "COUNT";
 /// The setting that holds the offset of the count in its per-CPU variable.
 pub const COUNT_OFFSET_GLOBAL: &str = "COUNT_OFFSET";
+/// The setting that holds which slots are used: a [`slot_mask`].
+pub const SLOT_MASK_GLOBAL: &str = "SLOT_MASK";
 /// The setting that says whether [`FOLLOWED_MAP`] tells the workload: 1, else 0.
 pub const FOLLOWING_GLOBAL: &str = "FOLLOWING";
 /// The setting that holds how many tallies a CPU has: 1, or [`PLACES`] if filesystems
@@ -90,9 +98,6 @@ pub const KIND_PLAIN: usize = 0;
 /// The kind of a remap with [`REMAP_FILE_DEDUP`].
 pub const KIND_DEDUPE: usize = 1;
 
-/// How many calls of one target can be under way at once. One more is counted as
-/// a call, and in [`Tally::unstored`].
-pub const STARTS: u32 = 4096;
 /// How many windows keep their extremes apart at the same time.
 pub const EPOCHS: usize = 4;
 
@@ -101,18 +106,6 @@ pub const EPOCHS: usize = 4;
 #[inline]
 pub const fn remap_kind(remap_flags: u32) -> usize {
     (remap_flags & REMAP_FILE_DEDUP) as usize
-}
-
-/// A call under way.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Start {
-    /// When it was entered, `CLOCK_MONOTONIC`.
-    pub at_ns: u64,
-    /// The gate at entry: its window's epoch, or 0 if no window was open.
-    pub epoch: u64,
-    /// Where it was called; [`Filesystem::ALL`] if they are not told apart.
-    pub filesystem: Filesystem,
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! ever cleared.
 #![no_std]
 #![no_main]
+#![feature(asm_experimental_arch)]
 #![expect(
     clippy::cast_possible_truncation,
     clippy::needless_pass_by_value,
@@ -14,9 +15,11 @@
     reason = "the form that aya's macros want and what they make of it; words are 64 bits here"
 )]
 
+mod store;
+
 use aya_ebpf::{
     Global,
-    bindings::{BPF_ANY, BPF_F_MMAPABLE, BPF_NOEXIST},
+    bindings::{BPF_ANY, BPF_F_MMAPABLE},
     helpers::{
         bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_get_current_task_btf,
         bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_probe_read_kernel,
@@ -28,20 +31,15 @@ use aya_ebpf::{
 };
 use probe_ebpf::{
     COUNT_UNKNOWN, Class, DECODE_ERRNO, DECODE_REMAP_FLAGS, EPOCHS, FOLLOWED as MOST_FOLLOWED,
-    Filesystem, KIND_PLAIN, NO_HOP, PF_KTHREAD, PLACES as MOST_PLACES, PREEMPT_COUNT_MARK,
-    STARTS as MOST, Start, Tally,
+    Filesystem, KIND_PLAIN, NO_HOP, PF_KTHREAD, PLACES as MOST_PLACES, PREEMPT_COUNT_MARK, Start,
+    Tally,
     h2::{TABLE, TABLE_VALUES, slot_by},
     in_interrupt, remap_kind,
 };
+use store::Put;
 
 #[map]
 static TALLY: Array<Tally> = Array::with_max_entries(1, BPF_F_MMAPABLE);
-
-/// Calls under way, by the stack pointer at entry. It is the call's identity: a
-/// stack belongs to one task (or one interrupt) and a frame on it to one call, so
-/// nested and recursive calls are told apart, and a task may move to another CPU.
-#[map]
-static STARTS: HashMap<u64, Start> = HashMap::with_max_entries(MOST, 0);
 
 /// The cgroup of the workload, put in before a window opens.
 #[map]
@@ -101,21 +99,14 @@ pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
         // SAFETY: the pointer is to this CPU's, and this program alone writes this field.
         unsafe { (*tally).calls[kind][class() as usize] += 1 };
     }
-    // SAFETY: a helper without conditions.
-    let at_ns = unsafe { bpf_ktime_get_ns() };
     let start = Start {
-        at_ns,
+        at_ns: 0,
         epoch,
         filesystem,
     };
-    if STARTS.insert(frame, start, u64::from(BPF_NOEXIST)).is_ok() {
-        return 0;
-    }
-    // A start is there already, which nobody came back for, or there is no room.
-    if let Some(stale) = STARTS.get_ptr(frame) {
-        // SAFETY: the element is of this frame, which no other program uses.
-        let stale = unsafe { *stale };
-        if STARTS.insert(frame, start, u64::from(BPF_ANY)).is_ok() {
+    match store::put(frame, start, now_ns) {
+        Put::Kept => {}
+        Put::Replaced(stale) => {
             if counted
                 && stale.epoch == epoch
                 && let Some(tally) = tally_of(stale.filesystem)
@@ -123,12 +114,13 @@ pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
                 // SAFETY: as above.
                 unsafe { (*tally).abandoned += 1 };
             }
-            return 0;
         }
-    }
-    if counted && let Some(tally) = tally_of(filesystem) {
-        // SAFETY: as above.
-        unsafe { (*tally).unstored += 1 };
+        Put::Lost => {
+            if counted && let Some(tally) = tally_of(filesystem) {
+                // SAFETY: as above.
+                unsafe { (*tally).unstored += 1 };
+            }
+        }
     }
     0
 }
@@ -136,19 +128,16 @@ pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
 /// Counts a return and its time, if the window of its call is still open.
 #[kretprobe]
 pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
-    // SAFETY: a helper without conditions.
-    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let now_ns = now_ns();
     let gate = gate();
     let frame = return_frame(&ctx);
-    let Some(start) = STARTS.get_ptr(frame) else {
+    let Some((start, found)) = store::find(frame) else {
         if let Some(tally) = tally_of(Filesystem::UNTOLD) {
             // SAFETY: the pointer is to this CPU's, and this program alone writes this field.
             unsafe { (*tally).unmatched += 1 };
         }
         return 0;
     };
-    // SAFETY: the element lives until it is removed, and only the return of this frame does so.
-    let start = unsafe { *start };
     if start.epoch != 0
         && let Some(tally) = tally_of(start.filesystem)
     {
@@ -171,7 +160,7 @@ pub fn cowprobe_return(ctx: RetProbeContext) -> u32 {
         }
     }
     // Counted before it is removed: user space relies on it to count what is under way.
-    let _ = STARTS.remove(frame);
+    store::remove(found);
     0
 }
 
@@ -318,6 +307,11 @@ fn tally_of(filesystem: Filesystem) -> Option<*mut Tally> {
     // SAFETY: as above.
     unsafe { (*tally).filesystem = Filesystem::REST };
     Some(tally)
+}
+
+fn now_ns() -> u64 {
+    // SAFETY: a helper without conditions.
+    unsafe { bpf_ktime_get_ns() }
 }
 
 /// Each program reads it once: a call, and a return, is of one window.

@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     io,
+    mem::offset_of,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
-    sync::atomic::Ordering,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
-use probe_ebpf::{Filesystem, Tally};
+use probe_ebpf::{Filesystem, Slot, Start, Tally};
 
 use super::{
     bpf,
@@ -60,10 +61,13 @@ impl Attached {
     /// How many calls of a window are under way: counted, which costs hits while the
     /// gate is open.
     pub(super) fn in_flight(&self, epoch: u64) -> anyhow::Result<BTreeMap<Filesystem, u64>> {
+        let slots = self.copy.slots.words().chunks_exact(Slot::WORDS);
+        let in_slots = slots.filter_map(|words| taken(words, epoch));
         let starts = bpf::starts(self.copy.starts.fd().as_fd())?;
+        let in_hash = starts.iter().filter(|start| start.epoch == epoch);
         let mut counts = BTreeMap::new();
-        for start in starts.iter().filter(|start| start.epoch == epoch) {
-            *counts.entry(start.filesystem).or_default() += 1;
+        for filesystem in in_slots.chain(in_hash.map(|start| start.filesystem)) {
+            *counts.entry(filesystem).or_default() += 1;
         }
         Ok(counts)
     }
@@ -114,6 +118,15 @@ impl Attached {
     pub(super) fn set_gate(&self, epoch: u64) {
         self.copy.shared.words()[0].store(epoch, Ordering::Relaxed);
     }
+}
+
+/// Where the call was made that has a slot, if it has one and is of this window. A slot
+/// that is taken meanwhile has no epoch yet.
+fn taken(slot: &[AtomicU64], epoch: u64) -> Option<Filesystem> {
+    let word = |offset: usize| slot[offset / size_of::<u64>()].load(Ordering::Relaxed);
+    let of_start = |offset: usize| word(offset_of!(Slot, start) + offset);
+    let is = word(offset_of!(Slot, frame)) != 0 && of_start(offset_of!(Start, epoch)) == epoch;
+    is.then(|| Filesystem(of_start(offset_of!(Start, filesystem))))
 }
 
 /// Attaches a kretprobe, then a kprobe, to each target that is `Some`; one that

@@ -20,8 +20,9 @@ use aya_obj::{
 use probe_ebpf::{
     ARGUMENT_GLOBAL, CGROUP_MAP, COUNT_GLOBAL, COUNT_OFFSET_GLOBAL, COUNT_UNKNOWN, DECODER_GLOBAL,
     DEVICE_OFFSET_GLOBAL, ENTRY_PROGRAM, FLAGS_OFFSET_GLOBAL, FOLLOWED_MAP, FOLLOWING_GLOBAL,
-    FORK_PROGRAM, HOP_GLOBALS, PLACES, PLACES_GLOBAL, PREEMPT_COUNT_MARK, RETURN_PROGRAM,
-    SHARED_MAP, STARTS_MAP, TALLY_MAP, TGID_OFFSET_GLOBAL, Tally,
+    FORK_PROGRAM, HOP_GLOBALS, NO_SLOT, PLACES, PLACES_GLOBAL, PREEMPT_COUNT_MARK, RETURN_PROGRAM,
+    SHARED_MAP, SLOT_MASK_GLOBAL, SLOTS, SLOTS_MAP, STARTS_MAP, Slot, TALLY_MAP,
+    TGID_OFFSET_GLOBAL, Tally, slot_mask,
 };
 
 use super::{
@@ -46,6 +47,7 @@ pub(super) struct Loaded {
     /// The gate.
     pub(super) shared: Shared,
     pub(super) starts: MapData,
+    pub(super) slots: Shared,
     pub(super) entry: OwnedFd,
     pub(super) ret: OwnedFd,
 }
@@ -64,6 +66,8 @@ pub(super) struct Loader {
     object: Object,
     /// How many CPUs the kernel can have, those that are not there included.
     cpus: u32,
+    /// Which slots calls under way have.
+    slots: u32,
     /// Of a task; an error says why it is not known.
     layout: Result<TaskLayout, String>,
     /// The processes of the workload, if these are followed.
@@ -82,6 +86,7 @@ impl Loader {
         let mut loader = Self::of(object::bytes()?, cpus)?;
         let starts = loader.object.maps.get_mut(STARTS_MAP);
         starts.expect("looked for").set_max_entries(max_in_flight);
+        loader.slots = slot_mask(max_in_flight);
         Ok(loader)
     }
 
@@ -92,10 +97,17 @@ impl Loader {
 
     fn of(bytes: &[u8], cpus: u32) -> Result<Self, AttachError> {
         let mut object = Object::parse(bytes).map_err(|e| AttachError::damaged(&e.into()))?;
-        for name in [TALLY_MAP, STARTS_MAP, SHARED_MAP, CGROUP_MAP, FOLLOWED_MAP] {
+        for name in [
+            TALLY_MAP,
+            SLOTS_MAP,
+            STARTS_MAP,
+            SHARED_MAP,
+            CGROUP_MAP,
+            FOLLOWED_MAP,
+        ] {
             let map = object.maps.get_mut(name);
             let map = map.ok_or_else(|| AttachError::lacks(name))?;
-            if let (SHARED_MAP, aya_obj::Map::Legacy(shared)) = (name, map) {
+            if let (SHARED_MAP | SLOTS_MAP, aya_obj::Map::Legacy(shared)) = (name, map) {
                 shared.def.map_flags |= BPF_F_MMAPABLE;
             }
         }
@@ -107,6 +119,7 @@ impl Loader {
         Ok(Self {
             object,
             cpus,
+            slots: NO_SLOT,
             layout: TaskLayout::read(),
             followed: None,
         })
@@ -145,6 +158,9 @@ impl Loader {
         Ok(Loaded {
             tallies: copy.share(TALLY_MAP, words, Access::Read).map_err(failed)?,
             shared: copy.share(SHARED_MAP, 2, Access::Write).map_err(failed)?,
+            slots: copy
+                .share(SLOTS_MAP, SLOTS * Slot::WORDS, Access::Read)
+                .map_err(failed)?,
             starts: copy.maps.remove(STARTS_MAP).expect("looked for"),
             entry,
             ret,
@@ -174,6 +190,7 @@ impl Loader {
             (TGID_OFFSET_GLOBAL, of_task(|l| l.tgid)),
             (COUNT_GLOBAL, of_count(|c| c.form)),
             (COUNT_OFFSET_GLOBAL, of_count(|c| c.offset)),
+            (SLOT_MASK_GLOBAL, self.slots),
             (FOLLOWING_GLOBAL, u32::from(self.followed.is_some())),
         ];
         if let Some(reach) = reach {
@@ -229,7 +246,8 @@ impl Copy {
 /// verifier may take it for constant.
 fn create(name: &str, defined: &aya_obj::Map) -> anyhow::Result<MapData> {
     let map = MapData::create(defined.clone(), name, None)?;
-    if !defined.data().is_empty() {
+    // What is zero is so already.
+    if defined.section_kind() != EbpfSectionKind::Bss && !defined.data().is_empty() {
         bpf::update_first(map.fd().as_fd(), defined.data())?;
     }
     if defined.section_kind() == EbpfSectionKind::Rodata {

@@ -26,6 +26,7 @@ const CHECKS: &[Check] = &[
     ("kretprobe instances run out", instances_run_out),
     ("room for one start", one_start),
     ("a probe inside of BPF", inside_of_bpf),
+    ("slots and a hash at once", slots_and_hash),
     ("watch: those of an interval", of_an_interval),
     ("map operations of another", map_operations),
 ];
@@ -141,7 +142,7 @@ fn one_start(cpus: u32) -> anyhow::Result<String> {
     Ok(format!("{calls} calls EXACT, {unstored} not timed"))
 }
 
-/// Every start that our own programs keep is such a call.
+/// Every start that our own programs keep is such a call, where they have no slots.
 fn inside_of_bpf(cpus: u32) -> anyhow::Result<String> {
     let function = "htab_map_update_elem";
     ensure!(
@@ -150,7 +151,10 @@ fn inside_of_bpf(cpus: u32) -> anyhow::Result<String> {
     );
     let load = load(cpus);
     filesystem::fresh(load)?;
-    let (_, record) = lossy(&["--probe", function], &at_once(load, cpus))?;
+    let (_, record) = lossy(
+        &["--probe", function, "--max-in-flight", "15"],
+        &at_once(load, cpus),
+    )?;
     let remap = &record["targets"][0];
     ensure!(remap["calls"] == operations(load), "{remap}");
     let three = record["targets"]
@@ -170,6 +174,48 @@ fn inside_of_bpf(cpus: u32) -> anyhow::Result<String> {
     );
     ensure!(target["calls_verdict"] == "INEXACT", "{target}");
     Ok(format!("{missed} missed of {starts} starts"))
+}
+
+/// With few slots several tasks want the same: some starts are in the hash, as the calls
+/// from inside of BPF tell, and none is lost. Tasks are moved about meanwhile.
+fn slots_and_hash(cpus: u32) -> anyhow::Result<String> {
+    let function = "htab_map_update_elem";
+    let load = Load {
+        tasks: 6,
+        ..load(cpus)
+    };
+    filesystem::fresh(load)?;
+    let moved = format!(
+        "( while :; do for c in 0 {}; do for p in $(pgrep cowprobe); do taskset -pc $c $p; done; \
+         done; done >/dev/null 2>&1 ) & m=$!; ({}); r=$?; kill $m; exit $r",
+        cpus - 1,
+        at_once(load, cpus)
+    );
+    let room = ["--max-in-flight", "16", "--probe", function];
+    let (_, record) = lossy(&room, &moved)?;
+    let three = &record["targets"].as_array().context("no targets")?[..3];
+    let mut starts = 0;
+    for target in three {
+        let calls = number(target, "calls")?;
+        let returns = number(target, "returns")? + number(target, "in_flight")?;
+        ensure!(
+            returns == calls && number(target, "unmatched")? == 0,
+            "{target}"
+        );
+        ensure!(target["times_verdict"] == "EXACT", "{target}");
+        starts += calls;
+    }
+    ensure!(
+        number(&three[0], "calls")? == operations(load),
+        "{}",
+        three[0]
+    );
+    let target = &record["targets"][3];
+    let hashed = number(target, "missed")? + number(target, "recursion_misses")?;
+    ensure!(0 < hashed && hashed < starts, "{hashed} of {starts}");
+    Ok(format!(
+        "{hashed} of {starts} starts in the hash, all found"
+    ))
 }
 
 /// The three functions themselves, on each CPU; a kprobe event, which is no BPF program,
@@ -251,6 +297,7 @@ fn of_an_interval(cpus: u32) -> anyhow::Result<String> {
         filesystem::fresh(load)?;
         let mut command = Command::new("cowprobe");
         command.args(["watch", "--allow-inexact", "--probe", function]);
+        command.args(["--max-in-flight", "15"]);
         command.args(["-I", "500", "--duration", "6"]).args(more);
         let watch = command
             .stdout(Stdio::piped())

@@ -98,7 +98,11 @@ fn agree(ours: &Times, theirs: &Times, pairs: Pairs, inside: u64) -> anyhow::Res
     let cheaper = our_pair.min(their_pair);
     ensure!((shift - by_inside).abs() < cheaper, "{detail}");
     // Less than a tenth of what a pair costs, or a fiftieth of a long call.
-    ensure!(rest.abs() < 150.max(mean(theirs) / 50), "{detail}");
+    let dearer = our_pair.max(their_pair);
+    ensure!(
+        rest.abs() < (dearer / 10).max(mean(theirs) / 50),
+        "{detail}"
+    );
     let shift = u64::try_from(shift.abs())?;
     for bound in theirs.bounds() {
         let (_, their_most) = theirs.below(bound);

@@ -12,7 +12,8 @@ use super::super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Provoked {
     Nothing,
-    /// Calls: every start that our own programs keep is one from inside of BPF.
+    /// Calls: every start that our own programs keep is one from inside of BPF, where they
+    /// have no slots.
     Missed,
     /// Times: there is room for one start, and two tasks sleep at once.
     Untimed,
@@ -43,7 +44,7 @@ impl Provoked {
     /// What cowprobe is told besides.
     pub(super) const fn args(self) -> &'static [&'static str] {
         match self {
-            Self::Missed => &["--probe", Self::MISSING],
+            Self::Missed => &["--probe", Self::MISSING, "--max-in-flight", "15"],
             Self::Untimed => &["--probe", SLEEP, "--max-in-flight", "1"],
             _ => &[],
         }
