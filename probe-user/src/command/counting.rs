@@ -152,6 +152,13 @@ impl Counting {
         }
     }
 
+    /// What could not be looked at until now.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.counted.warnings.clone();
+        note(&mut warnings, self.probes.following_fault());
+        warnings
+    }
+
     /// Each target that is attached, and its calls in all windows until now.
     pub(super) fn calls_until_now(&self) -> Vec<(String, u64)> {
         let now = self.now().ok().flatten();
@@ -175,7 +182,7 @@ impl Counting {
     /// Closes the window and detaches.
     pub(super) fn end(mut self) -> Counted {
         self.disable();
-        note(&mut self.counted.warnings, self.probes.following_fault());
+        self.counted.warnings = self.warnings();
         if let Some(total) = self.counted.total.take() {
             self.counted.total = Some(self.scoped(&total).into_owned());
         }

@@ -24,7 +24,7 @@ use super::{
     signals::{Signals, abort_on_second},
     survey::{Plan, Survey},
     workload::Named,
-    written::interval_record,
+    written::{Watched, interval_record},
 };
 use crate::{
     cli::WatchArgs,
@@ -135,7 +135,15 @@ async fn follow(
         let earlier = before_last.as_ref().unwrap_or(open);
         let (total, interval) = (Window::whole(open, &now), Window::interval(earlier, &now));
         let (total, interval) = (counting.scoped(&total), counting.scoped(&interval));
-        shown.show(screen.as_ref(), &what(counting.scope()), &interval, &total)?;
+        let watched = Watched {
+            interval: &interval,
+            total: &total,
+            scope: counting.scope(),
+            last: false,
+            causes: Vec::new(),
+            warnings: shown.warnings(&counting),
+        };
+        shown.show(screen.as_ref(), watched)?;
     }
     let counted = counting.end();
     drop(screen);
@@ -143,16 +151,18 @@ async fn follow(
 }
 
 impl Shown<'_> {
-    fn show(
-        &self,
-        screen: Option<&Screen>,
-        what: &str,
-        interval: &Window,
-        total: &Window,
-    ) -> anyhow::Result<()> {
+    /// What is wrong already with counts that are shown.
+    fn warnings(&self, counting: &Counting) -> Vec<String> {
+        let others = other_programs(&self.survey.targets, &self.survey.others);
+        counting.warnings().into_iter().chain(others).collect()
+    }
+
+    fn show(&self, screen: Option<&Screen>, watched: Watched<'_>) -> anyhow::Result<()> {
         if self.args.json {
-            return put(&(interval_record(&self.survey, interval, total, false) + "\n"));
+            return put(&(interval_record(&self.survey, watched) + "\n"));
         }
+        let (interval, total) = (watched.interval, watched.total);
+        let what = what(watched.scope);
         let (width, _) = size();
         let moment = Moment {
             targets: &self.survey.targets,
@@ -160,7 +170,7 @@ impl Shown<'_> {
             total,
             interval,
         };
-        let mut text = watch_head(&self.survey.identity, &self.survey.variant, what, total);
+        let mut text = watch_head(&self.survey.identity, &self.survey.variant, &what, total);
         text.push_str(&watch_table(&moment, width));
         text.push_str(&self.histogram(total, width));
         match screen {
@@ -185,14 +195,23 @@ impl Shown<'_> {
     fn totals(self, counted: Counted, expectations: Vec<Expectation>) -> anyhow::Result<ExitCode> {
         let survey = &self.survey;
         let detach_ns = counted.detach_ns;
-        let what = what(counted.scope.as_ref());
+        let scope = counted.scope.clone();
         let (total, mut found) = survey.judged(counted, gate(&self.args.judge));
         let total = total.context("no window was opened")?;
         let expected = expected::judge(expectations, Some(&total));
         found.causes.extend(expected::failures(&expected));
         if self.args.json {
-            put(&(interval_record(survey, &total, &total, true) + "\n"))?;
+            let watched = Watched {
+                interval: &total,
+                total: &total,
+                scope: scope.as_ref(),
+                last: true,
+                causes: found.causes.clone(),
+                warnings: found.warnings.clone(),
+            };
+            put(&(interval_record(survey, watched) + "\n"))?;
         } else {
+            let what = what(scope.as_ref());
             let mut text = watch_head(&survey.identity, &survey.variant, &what, &total);
             text.push_str(&totals_table(&survey.targets, &survey.presence, &total));
             text.push('\n');

@@ -75,14 +75,21 @@ pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
     }
 }
 
+/// What `watch` knows at an interval's end, or when it is done.
+pub(super) struct Watched<'a> {
+    pub(super) interval: &'a Window,
+    /// Since the beginning.
+    pub(super) total: &'a Window,
+    pub(super) scope: Option<&'a Scope>,
+    pub(super) last: bool,
+    pub(super) causes: Vec<String>,
+    pub(super) warnings: Vec<String>,
+}
+
 /// One line of `watch --json`: what happened in an interval, and since the
 /// beginning.
-pub(super) fn interval_record(
-    survey: &Survey,
-    interval: &Window,
-    total: &Window,
-    last: bool,
-) -> String {
+pub(super) fn interval_record(survey: &Survey, watched: Watched<'_>) -> String {
+    let (interval, total) = (watched.interval, watched.total);
     let all = |of: &Window| {
         let here = survey.targets.iter().zip(&survey.presence).zip(&of.counts);
         here.enumerate()
@@ -94,7 +101,7 @@ pub(super) fn interval_record(
     };
     let record = IntervalRecord {
         schema: IntervalRecord::SCHEMA,
-        last,
+        last: watched.last,
         window: StretchRecord {
             clock: CLOCK,
             start_ns: interval.start_ns,
@@ -103,6 +110,9 @@ pub(super) fn interval_record(
         elapsed_ns: total.length_ns(),
         interval: all(interval),
         total: all(total),
+        scope: watched.scope.map(scope),
+        causes: watched.causes,
+        warnings: watched.warnings,
     };
     serde_json::to_string(&record).expect("plain data")
 }

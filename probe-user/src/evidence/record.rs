@@ -89,6 +89,12 @@ pub(crate) struct IntervalRecord {
     pub(crate) interval: Vec<TargetRecord>,
     /// Counts since the beginning.
     pub(crate) total: Vec<TargetRecord>,
+    /// As in a record: what is meant, as far as it is known by now.
+    pub(crate) scope: Option<ScopeRecord>,
+    /// Why the watch fails; empty before the last line.
+    pub(crate) causes: Vec<String>,
+    /// What else limits these counts.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl IntervalRecord {

@@ -26,6 +26,7 @@ const CHECKS: &[Check] = &[
     ("a path that is mounted later", mounted_later),
     ("another super block splits the row", split),
     ("no call in scope", no_call),
+    ("documents of a watch", documents),
     ("never mounted", never_mounted),
 ];
 
@@ -240,6 +241,29 @@ fn no_call() -> anyhow::Result<String> {
     let instead = format!("but 600 on {} ({SECOND})", device_of(SECOND)?);
     ensure!(stderr.contains(&instead), "{instead}: {stderr}");
     Ok(instead)
+}
+
+/// Each says what it is of, and the last why it fails.
+fn documents() -> anyhow::Result<String> {
+    let args = ["--json", "--mount", MOUNT, "-I", "100", "--duration", "1"];
+    let ran = cowprobe(&[&["watch"], &args[..]].concat())?;
+    ran.expect(1)?;
+    let documents = ran.stdout.lines().map(serde_json::from_str);
+    let documents = documents.collect::<Result<Vec<Value>, _>>()?;
+    let (last, live) = documents.split_last().context("no document")?;
+    let device = device_of(MOUNT)?;
+    for document in live.iter().chain([last]) {
+        let filesystems = &document["scope"]["filesystems"];
+        ensure!(filesystems.to_string().contains(&device), "{document}");
+        ensure!(document["warnings"] == serde_json::json!([]), "{document}");
+        let causes = document["causes"].as_array().context("no causes")?;
+        ensure!(
+            causes.is_empty() == (document["last"] == false),
+            "{document}"
+        );
+    }
+    ensure!(!live.is_empty() && last["last"] == true, "{last}");
+    Ok(format!("{} and a last one", live.len()))
 }
 
 fn never_mounted() -> anyhow::Result<String> {
