@@ -2,26 +2,17 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::Deserialize;
-
-use crate::build_cmd;
-use crate::setup::kernels::Request;
-use crate::step::Step;
-use crate::vm::{Machine, VmSpec};
 
 /// Options of `cargo xtask bench startup`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The kernel to boot: a version, a file, or the name of an image
-    #[arg(long, value_name = "VERSION|IMAGE", default_value = "newest")]
-    kernel: String,
+    #[command(flatten)]
+    common: super::Common,
     /// How often each tool is started, in turn
     #[arg(long, value_name = "N", default_value_t = 7)]
     runs: u32,
-    /// Print what the guest said: all runs, as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// What the guest says of a tool.
@@ -49,26 +40,14 @@ const ROWS: [Row; 6] = [
 ];
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    let request = Request::parse(&args.kernel)?;
-    let machine = Machine::prepare(&request, true)?;
-    let share = build_cmd::referee_alone()?;
-    let mut spec = VmSpec::new(format!("/t/referee startup --runs {}", args.runs)).in_rootfs();
-    spec.share = vec![share.path().to_owned()];
-    let step = Step::start(format!("boot {} and measure", machine.kernel.name));
-    let result = machine.boot(&spec)?;
-    step.done();
-    let said = String::from_utf8_lossy(&result.stdout);
-    ensure!(
-        result.status == 0,
-        "the guest failed: {said}{}",
-        String::from_utf8_lossy(&result.stderr)
-    );
-    if args.json {
+    let suite = format!("startup --runs {}", args.runs);
+    let (kernel, said) = args.common.measured(&suite, false)?;
+    if args.common.json {
         print!("{said}");
         return Ok(ExitCode::SUCCESS);
     }
     let tools: Vec<Figures> = serde_json::from_str(&said).context("the guest says no figures")?;
-    print!("{}", table(&machine.kernel.name, args.runs, &tools));
+    print!("{}", table(&kernel, args.runs, &tools));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -22,6 +22,7 @@ mod lockdown;
 mod losses;
 mod map_operations;
 mod others;
+mod overhead;
 mod overlay;
 mod preemption;
 mod privileges;
@@ -133,6 +134,8 @@ enum Suite {
         #[arg(long)]
         runs: u32,
     },
+    /// Figures of what a hit costs; the clock must count instructions
+    Overhead,
     /// The command that tells when it runs
     Stamp,
     /// The loop that tells what a pair of probes costs
@@ -182,6 +185,7 @@ fn main() -> ExitCode {
         }
         Suite::Latency => latency::run(&mut report),
         Suite::Startup { runs } => return work(startup::run(runs)),
+        Suite::Overhead => return work(overhead::run()),
         Suite::Stamp => return work(startup::stamp()),
         Suite::Umask => return work(latency::umask()),
         Suite::Faults => {

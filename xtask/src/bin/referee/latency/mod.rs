@@ -20,7 +20,7 @@ mod yardstick;
 
 pub(crate) use times::{Script, maps_of};
 use times::{Times, by_bpftrace, by_cowprobe};
-pub(crate) use yardstick::umask;
+pub(crate) use yardstick::{FUNCTION, HITS, left, umask};
 use yardstick::{Pairs, pairs};
 
 const LOAD: Load = Load {
