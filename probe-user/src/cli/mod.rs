@@ -137,6 +137,10 @@ pub(crate) struct RunArgs {
     /// Write the record, a JSON document, to FILE
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Write what was counted until then to FILE each time so many seconds are over,
+    /// as a record with "complete": false
+    #[arg(long, value_name = "SECS", value_parser = seconds, requires = "output")]
+    pub(crate) checkpoint: Option<Duration>,
     /// The command to run, and its arguments
     #[arg(
         required = true,

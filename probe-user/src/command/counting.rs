@@ -26,7 +26,7 @@ pub(super) struct Counting {
 }
 
 /// What was counted.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Counted {
     /// All windows together, as far as they are in scope; `None` if there was none.
     pub(super) total: Option<Window>,
@@ -116,10 +116,7 @@ impl Counting {
         let window = match self.probes.close() {
             Ok(close) => {
                 let mut window = Window::whole(&open, &close);
-                let later = Footing::read(&self.presence);
-                let judged = Footing::judge(&self.footing, &later, &self.presence, &mut window);
-                note(&mut counted.causes, judged);
-                note(&mut counted.warnings, self.footing.warning());
+                counted.look_at(&self.footing, &self.presence, &mut window);
                 window
             }
             Err(error) => {
@@ -136,12 +133,7 @@ impl Counting {
             scoping.look();
         }
         let brief = self.scoped(&window).brief();
-        let counted = &mut self.counted;
-        counted.windows.push(brief);
-        match &mut counted.total {
-            Some(total) => total.add(&window),
-            None => counted.total = Some(window),
-        }
+        self.counted.add(brief, window);
     }
 
     /// A reading of the window that is open, with the one that opened it.
@@ -157,6 +149,27 @@ impl Counting {
         let mut warnings = self.counted.warnings.clone();
         note(&mut warnings, self.probes.following_fault());
         warnings
+    }
+
+    /// All windows until now, the one that is open as far as it goes. It costs no hit; what
+    /// is in flight is not counted but follows from the rest.
+    pub(super) fn until_now(&mut self) -> anyhow::Result<Counted> {
+        if let Some(scoping) = &mut self.scoping {
+            scoping.look();
+        }
+        let mut counted = self.counted.clone();
+        counted.warnings = self.warnings();
+        if let Some((open, now)) = self.now()? {
+            let mut window = Window::whole(open, &now);
+            counted.look_at(&self.footing, &self.presence, &mut window);
+            let mut brief = self.scoped(&window).brief();
+            brief.open = true;
+            counted.add(brief, window);
+        }
+        counted.scope = self.scope().cloned();
+        let total = counted.total.take();
+        counted.total = total.map(|total| self.scoped(&total).into_owned());
+        Ok(counted)
     }
 
     /// Each target that is attached, and its calls in all windows until now.
@@ -203,6 +216,24 @@ impl Counting {
         drop(probes);
         counted.detach_ns = some.then(|| monotonic_ns() - begin_ns);
         counted
+    }
+}
+
+impl Counted {
+    /// Takes away what a window counted on a footing that is gone.
+    fn look_at(&mut self, before: &Footing, presence: &[Presence], window: &mut Window) {
+        let judged = Footing::judge(before, &Footing::read(presence), presence, window);
+        note(&mut self.causes, judged);
+        note(&mut self.warnings, before.warning());
+    }
+
+    /// Takes in a window of all calls, and its part in scope.
+    fn add(&mut self, brief: Brief, window: Window) {
+        self.windows.push(brief);
+        match &mut self.total {
+            Some(total) => total.add(&window),
+            None => self.total = Some(window),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::{process::Child, time::Instant};
 
 use super::{
     cgroup::Cgroup,
+    checkpoint::Checkpoints,
     control::{Control, Order},
     counting::{Counted, Counting},
     held::Held,
@@ -19,11 +20,12 @@ use super::{
     say::remark,
     scope::Scoping,
     signals::Signals,
-    survey::Plan,
+    survey::{Plan, Survey},
     workload::Named,
 };
 use crate::{
     cli::{Delay, RunArgs},
+    evidence::Replaced,
     kernel::{Workload, monotonic_ns},
     wording::plain,
 };
@@ -92,10 +94,16 @@ pub(super) struct Measured {
     /// The command's own time.
     pub(super) wall_ns: u64,
     pub(super) counted: Counted,
+    /// Whether a checkpoint was written.
+    pub(super) checkpointed: bool,
 }
 
 /// Holds, attaches, releases, waits.
-pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<Measured> {
+pub(super) async fn measure(
+    args: &RunArgs,
+    plan: &mut Plan,
+    checkpoints: Option<Replaced>,
+) -> anyhow::Result<Measured> {
     let mut signals =
         Signals::listen_unless_ignored(&[libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP])
             .context("cannot listen for signals")?;
@@ -124,6 +132,11 @@ pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<M
         counting.forget_workload();
         untold = Some("the command could not enter its cgroup".to_owned());
     }
+    // Before: it takes long, and the command should not wait when it is counted.
+    let survey = checkpoints
+        .is_some()
+        .then(|| Survey::of(plan))
+        .transpose()?;
     if args.delay == Delay::None {
         counting.enable()?;
     }
@@ -132,6 +145,7 @@ pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<M
         end,
         wall_ns: 0,
         counted: counting.detach(),
+        checkpointed: false,
     };
     if let Some(signal) = signals.pending().await {
         return Ok(not_run(End::Withheld(signal), counting));
@@ -141,8 +155,14 @@ pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<M
         Ok(child) => child,
         Err(error) => return Ok(not_run(End::NotStarted(error), counting)),
     };
+    let asked = checkpoints.zip(survey).zip(args.checkpoint);
+    let checkpoints = asked.map(|((file, survey), period)| {
+        Checkpoints::every(period, file, survey, (&args.command, &args.judge))
+    });
     let mut running = Running {
         untold,
+        released_ns,
+        checkpoints,
         child,
         control,
         counting,
@@ -152,16 +172,20 @@ pub(super) async fn measure(args: &RunArgs, plan: &mut Plan) -> anyhow::Result<M
     let status = running.wait(&mut signals, args.delay).await;
     let status = status.context("cannot wait for the command")?;
     let wall_ns = monotonic_ns() - released_ns;
+    let (counted, checkpointed) = running.end().await;
     Ok(Measured {
         end: End::Ended(status),
         wall_ns,
-        counted: running.end(),
+        counted,
+        checkpointed,
     })
 }
 
 /// A command under way.
-struct Running {
+struct Running<'a> {
     child: Child,
+    released_ns: u64,
+    checkpoints: Option<Checkpoints<'a>>,
     /// Why the workload is not told from other tasks, if it is not.
     untold: Option<String>,
     control: Option<Control>,
@@ -172,7 +196,7 @@ struct Running {
     unknown: u64,
 }
 
-impl Running {
+impl Running<'_> {
     /// Until the command ends: passes signals on and carries orders out. What a
     /// terminal sends goes to the command by itself; TERM and HUP are passed on.
     async fn wait(&mut self, signals: &mut Signals, delay: Delay) -> io::Result<ExitStatus> {
@@ -190,6 +214,7 @@ impl Running {
                 status = self.child.wait() => return status,
                 signal = signals.next() => self.pass_on(signal),
                 scope = self.counting.rescoped() => scope?,
+                () = due(&mut self.checkpoints) => self.checkpoint(),
                 () = tokio::time::sleep_until(opens), if delayed => {
                     delayed = false;
                     self.open()?;
@@ -238,6 +263,13 @@ impl Running {
         }
     }
 
+    fn checkpoint(&mut self) {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            let wall_ns = monotonic_ns() - self.released_ns;
+            checkpoints.write(self.counting.until_now(), wall_ns);
+        }
+    }
+
     fn pass_on(&self, signal: i32) {
         let to = self.child.id().and_then(|pid| i32::try_from(pid).ok());
         if let (Some(pid), libc::SIGTERM | libc::SIGHUP) = (to, signal) {
@@ -246,10 +278,19 @@ impl Running {
         }
     }
 
-    /// Closes the last window and detaches.
-    fn end(self) -> Counted {
+    /// Closes the last window and detaches. Returns also whether there is a checkpoint.
+    async fn end(self) -> (Counted, bool) {
         let mut counted = self.counting.end();
         let warnings = &mut counted.warnings;
+        let mut checkpointed = false;
+        if let Some(checkpoints) = self.checkpoints {
+            let [begun, failed] = checkpoints.end().await;
+            checkpointed = begun > failed;
+            if failed > 0 {
+                let warning = format!("{failed} of {begun} checkpoints could not be written");
+                warnings.push(warning);
+            }
+        }
         if self.unknown > 1 {
             warnings.push(format!("{} orders were none", self.unknown));
         }
@@ -260,7 +301,7 @@ impl Running {
         if unread > 0 {
             warnings.push(format!("{unread} answers found no reader"));
         }
-        counted
+        (counted, checkpointed)
     }
 }
 
@@ -268,6 +309,14 @@ impl Running {
 async fn next(control: &mut Option<Control>) -> io::Result<Order> {
     match control {
         Some(control) => control.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Until a checkpoint is due.
+async fn due(checkpoints: &mut Option<Checkpoints<'_>>) {
+    match checkpoints {
+        Some(checkpoints) => checkpoints.due().await,
         None => std::future::pending().await,
     }
 }

@@ -4,6 +4,7 @@
 mod bench;
 mod cgroup;
 mod check;
+mod checkpoint;
 mod control;
 mod counting;
 mod expected;

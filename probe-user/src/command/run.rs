@@ -10,7 +10,7 @@ use super::{
     measure::{Measured, measure},
     say::{print, remark, remark_detaching, say, was_lost},
     survey::{Plan, Survey},
-    written::{Run, record},
+    written::{Run, text},
 };
 use crate::{
     cli::RunArgs,
@@ -25,12 +25,15 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(Output::open).transpose()?;
     let mut plan = Plan::make(&args.targets, args.wait_for_module)?;
     let expectations = expected::parse(&args.judge.expect, &plan.targets)?;
-    let measured = event_loop()?.block_on(measure(args, &mut plan))?;
+    let replaced = output.as_ref().filter(|_| args.checkpoint.is_some());
+    let replaced = replaced.map(Output::replaced).transpose()?;
+    let measured = event_loop()?.block_on(measure(args, &mut plan, replaced))?;
     let survey = Survey::of(&plan)?;
     let Measured {
         end,
         wall_ns,
         counted,
+        checkpointed,
     } = measured;
     let (windows, detach_ns) = (counted.windows.clone(), counted.detach_ns);
     let scope = counted.scope.clone();
@@ -56,7 +59,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let written = output.map(|output| {
         let run = Run {
             argv: &args.command,
-            end: &end,
+            end: Some(&end),
             wall_ns,
             windows: &windows,
             total: window.as_ref(),
@@ -67,8 +70,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             causes: causes.clone(),
             warnings: warnings.clone(),
         };
-        let text = serde_json::to_string_pretty(&record(&survey, run)).expect("plain data");
-        output.commit(&(text + "\n"))
+        output.commit(&text(&survey, run))
     });
     if let Some(window) = &window {
         print("\n");
@@ -96,6 +98,9 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(Err(error)) = written {
         say(wording::causes(&error));
+        if checkpointed {
+            remark("what was counted until the last checkpoint is there");
+        }
         // The command's own failure still wins.
         let code = if end.code() == 0 { COULD_NOT_RUN } else { code };
         return Ok(ExitCode::from(code));

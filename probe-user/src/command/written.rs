@@ -29,7 +29,8 @@ const CLOCK: &str = "CLOCK_MONOTONIC";
 /// What `run` knows when it is done.
 pub(super) struct Run<'a> {
     pub(super) argv: &'a [OsString],
-    pub(super) end: &'a End,
+    /// `None` while the command runs: then this is a checkpoint.
+    pub(super) end: Option<&'a End>,
     pub(super) wall_ns: u64,
     pub(super) windows: &'a [Brief],
     /// All of them together.
@@ -42,14 +43,19 @@ pub(super) struct Run<'a> {
     pub(super) warnings: Vec<String>,
 }
 
-/// The record of a run.
-pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
+/// The record of a run, as it is written.
+pub(super) fn text(survey: &Survey, run: Run<'_>) -> String {
+    serde_json::to_string_pretty(&record(survey, run)).expect("plain data") + "\n"
+}
+
+fn record(survey: &Survey, run: Run<'_>) -> Record {
     let untold = || Classes::Untold("nothing was counted".to_owned());
     let classes = run.total.map_or_else(untold, |w| w.classes.clone());
     let counts = |i: usize| run.total.and_then(|w| w.counts[i].as_ref());
     let here = survey.targets.iter().zip(&survey.presence).enumerate();
     Record {
         schema: Record::SCHEMA,
+        complete: run.end.is_some(),
         tool: Tool {
             name: "cowprobe",
             version: env!("CARGO_PKG_VERSION"),
@@ -57,10 +63,10 @@ pub(super) fn record(survey: &Survey, run: Run<'_>) -> Record {
         },
         identity: identity(&survey.identity, &survey.variant),
         command: command(&run),
-        exit: Exit {
+        exit: run.end.map(|_| Exit {
             code: run.code,
             causes: run.causes,
-        },
+        }),
         windows: run.windows.iter().map(|w| window(survey, w)).collect(),
         detach_ns: run.detach_ns,
         targets: here
@@ -178,9 +184,10 @@ fn identity(kernel: &Identity, variant: &Variant) -> IdentityRecord {
 fn command(run: &Run<'_>) -> CommandRecord {
     let words = run.argv.iter();
     let (status, signal, error) = match run.end {
-        End::Ended(status) => (status.code(), status.signal(), None),
-        End::NotStarted(error) => (None, None, Some(plain(error))),
-        End::Withheld(_) => (None, None, run.causes.first().cloned()),
+        None => (None, None, None),
+        Some(End::Ended(status)) => (status.code(), status.signal(), None),
+        Some(End::NotStarted(error)) => (None, None, Some(plain(error))),
+        Some(End::Withheld(_)) => (None, None, run.causes.first().cloned()),
     };
     CommandRecord {
         argv: words.map(|w| w.to_string_lossy().into_owned()).collect(),
@@ -236,6 +243,7 @@ fn window(survey: &Survey, window: &Brief) -> WindowRecord {
         clock: CLOCK,
         start_ns: window.start_ns,
         end_ns: window.end_ns,
+        open: window.open,
         targets: both
             .filter_map(|(target, counts)| Some(window_target(target, counts.as_ref()?)))
             .collect(),

@@ -4,7 +4,7 @@ mod output;
 mod record;
 mod warnings;
 
-pub(crate) use output::Output;
+pub(crate) use output::{Output, Replaced};
 pub(crate) use record::{
     BucketRecord, CallsOnRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord,
     Exit, ExpectationRecord, FilesystemRecord, IdentityRecord, IntervalRecord, LatencyRecord,

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use tempfile::NamedTempFile;
 
 use crate::wording::plain;
@@ -24,10 +24,17 @@ pub(crate) struct Output {
     sink: Sink,
 }
 
+/// A file that can be written again and again, each time whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Replaced {
+    path: PathBuf,
+    /// What stood there first lends its owner and mode.
+    older: Option<Metadata>,
+}
+
 #[derive(Debug)]
 enum Sink {
-    /// A file beside the destination will take its place; what stands there now
-    /// lends its owner and mode.
+    /// A file beside the destination will take its place.
     Replace(Option<Metadata>),
     /// A pipe, a device, or one of our own streams, written to as it is.
     Stream(File),
@@ -85,27 +92,47 @@ impl Output {
         Ok(Self { path, sink })
     }
 
+    /// The same for more than one record; an error says why there can be one only.
+    pub(crate) fn replaced(&self) -> anyhow::Result<Replaced> {
+        let Sink::Replace(older) = &self.sink else {
+            bail!(
+                "{} is no file that can be replaced; name one with -o",
+                self.path.display()
+            );
+        };
+        Ok(Replaced {
+            path: self.path.clone(),
+            older: older.clone(),
+        })
+    }
+
     /// Writes the whole record and puts it in place.
     pub(crate) fn commit(self, text: &str) -> anyhow::Result<()> {
-        let Self { path, sink } = self;
-        let write = || -> io::Result<()> {
-            match sink {
-                Sink::Replace(older) => {
-                    let mut file = beside(&path)?;
-                    if let Some(older) = older {
-                        // As root the owner is kept; another user owns the file already.
-                        let _ = fchown(file.as_file(), Some(older.uid()), Some(older.gid()));
-                        file.as_file().set_permissions(older.permissions())?;
-                    }
-                    file.write_all(text.as_bytes())?;
-                    file.as_file().sync_all()?;
-                    file.persist(&path)?;
-                    Ok(())
-                }
-                Sink::Stream(mut file) => file.write_all(text.as_bytes()),
+        let written = match self.sink {
+            Sink::Replace(older) => {
+                let path = self.path.clone();
+                Replaced { path, older }.write(text)
             }
+            Sink::Stream(mut file) => file.write_all(text.as_bytes()),
         };
-        write().with_context(|| format!("the record is lost: cannot write {}", path.display()))
+        let path = self.path.display();
+        written.with_context(|| format!("the record is lost: cannot write {path}"))
+    }
+}
+
+impl Replaced {
+    /// Puts a text in place; if that fails, what is there stays.
+    pub(crate) fn write(&self, text: &str) -> io::Result<()> {
+        let mut file = beside(&self.path)?;
+        if let Some(older) = &self.older {
+            // As root the owner is kept; another user owns the file already.
+            let _ = fchown(file.as_file(), Some(older.uid()), Some(older.gid()));
+            file.as_file().set_permissions(older.permissions())?;
+        }
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(&self.path)?;
+        Ok(())
     }
 }
 

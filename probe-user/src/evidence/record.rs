@@ -11,10 +11,14 @@ use serde::Serialize;
 pub(crate) struct Record {
     /// Always `cowprobe-record-1`.
     pub(crate) schema: &'static str,
+    /// `false` in a checkpoint: the command was running, or this is all that is left of
+    /// the run.
+    pub(crate) complete: bool,
     pub(crate) tool: Tool,
     pub(crate) identity: IdentityRecord,
     pub(crate) command: CommandRecord,
-    pub(crate) exit: Exit,
+    /// `null` in a checkpoint.
+    pub(crate) exit: Option<Exit>,
     pub(crate) windows: Vec<WindowRecord>,
     /// How long removing the probes took, after the last window; `null` where none was
     /// attached.
@@ -219,6 +223,9 @@ pub(crate) struct WindowRecord {
     pub(crate) clock: &'static str,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
+    /// In a checkpoint: the window goes on, its end is that of the reading. What was
+    /// in flight then follows from the other numbers.
+    pub(crate) open: bool,
     /// The targets whose count is valid in it.
     pub(crate) targets: Vec<WindowTargetRecord>,
 }

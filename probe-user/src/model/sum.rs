@@ -7,6 +7,8 @@ use super::{Counts, Histogram, Losses, Window};
 /// A window without its histograms, for there may be thousands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Brief {
+    /// It goes on.
+    pub(crate) open: bool,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     /// In the order of the targets; `None` where a count is not valid.
@@ -45,6 +47,7 @@ impl Window {
             })
         });
         Brief {
+            open: false,
             start_ns: self.start_ns,
             end_ns: self.end_ns,
             counts: counts.collect(),

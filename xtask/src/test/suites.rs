@@ -54,6 +54,8 @@ pub(super) enum Judged {
     Whose,
     /// On which filesystem they were.
     Scope,
+    /// Records of runs that are not over.
+    Checkpoint,
     /// Tables on a terminal.
     Terminal,
     /// A kernel that is locked down.
@@ -75,6 +77,7 @@ impl Judged {
             Self::Losses => "losses",
             Self::Whose => "whose",
             Self::Scope => "scope",
+            Self::Checkpoint => "checkpoint",
             Self::Terminal => "terminal",
             Self::Lockdown => "lockdown",
         }
@@ -245,6 +248,7 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         },
         plain(NEWEST.kernel, LOADED, Judged::Whose),
         plain(NEWEST.kernel, &["btrfs", "brd", "loop"], Judged::Scope),
+        plain(NEWEST.kernel, LOADED, Judged::Checkpoint),
         plain(NEWEST.kernel, LOADED, Judged::Terminal),
         Suite {
             append: "lockdown=confidentiality",

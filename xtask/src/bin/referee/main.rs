@@ -9,6 +9,7 @@
 mod absent;
 mod attached;
 mod bpftrace;
+mod checkpoint;
 mod client;
 mod clone;
 mod control;
@@ -108,6 +109,8 @@ enum Suite {
     MapOperations,
     /// Who executed the calls
     Whose,
+    /// Records of runs that are not over
+    Checkpoint,
     /// On which filesystem they were
     Scope,
     /// One clone
@@ -173,6 +176,7 @@ fn main() -> ExitCode {
         Suite::SoakLoad { seconds } => return work(soak::load(seconds)),
         Suite::MapOperations => return work(map_operations::run()),
         Suite::Whose => whose::run(&mut report),
+        Suite::Checkpoint => checkpoint::run(&mut report),
         Suite::Scope => scope::run(&mut report),
         Suite::CloneOnce => return work(whose::clone_once()),
         Suite::InterruptsLoad => return work(interrupts::load()),
