@@ -25,11 +25,17 @@ const SOFTIRQ: u32 = 1 << 8;
 #[must_use]
 #[inline]
 pub const fn in_interrupt(form: u32, count: u32) -> bool {
-    let (interrupts, nmis) = match form {
-        COUNT_UNKNOWN => return false,
-        COUNT_BY_INT => (count >> 16 & 0xf, count >> 20 & 0xf),
-        _ => (count >> 24 & 0xf, count >> 28 & 1),
-    };
+    // Nearly always there is none of them.
+    match form {
+        COUNT_UNKNOWN => false,
+        COUNT_BY_INT => {
+            count & (0xff << 16 | SOFTIRQ) != 0 && is(count >> 16 & 0xf, count >> 20 & 0xf, count)
+        }
+        _ => count & (0x1f << 24 | SOFTIRQ) != 0 && is(count >> 24 & 0xf, count >> 28 & 1, count),
+    }
+}
+
+const fn is(interrupts: u32, nmis: u32, count: u32) -> bool {
     interrupts > nmis || count & SOFTIRQ != 0
 }
 

@@ -106,10 +106,10 @@ pub fn cowprobe_entry(ctx: ProbeContext) -> u32 {
     };
     match store::put(frame, start, now_ns) {
         Put::Kept => {}
-        Put::Replaced(stale) => {
+        Put::Replaced(stale_epoch, filesystem) => {
             if counted
-                && stale.epoch == epoch
-                && let Some(tally) = tally_of(stale.filesystem)
+                && stale_epoch == epoch
+                && let Some(tally) = tally_of(filesystem)
             {
                 // SAFETY: as above.
                 unsafe { (*tally).abandoned += 1 };
@@ -284,14 +284,23 @@ fn filesystem(ctx: &ProbeContext) -> Filesystem {
 
 /// This CPU's tally of a filesystem. The first that comes takes the next that is
 /// nobody's; the last is of all that come too late.
-#[inline]
+#[inline(always)]
+#[expect(
+    clippy::inline_always,
+    reason = "a call of a BPF function saves all registers: 36 instructions a pair"
+)]
 fn tally_of(filesystem: Filesystem) -> Option<*mut Tally> {
-    let places = PLACES.load();
     // SAFETY: a helper without conditions.
-    let first = unsafe { bpf_get_smp_processor_id() } * places;
-    if places == 1 {
-        return TALLY.get_ptr_mut(first);
+    let cpu = unsafe { bpf_get_smp_processor_id() };
+    match PLACES.load() {
+        1 => TALLY.get_ptr_mut(cpu),
+        places => tally_among(cpu * places, filesystem),
     }
+}
+
+/// The same where a CPU has several.
+#[inline(never)]
+fn tally_among(first: u32, filesystem: Filesystem) -> Option<*mut Tally> {
     for place in 0..MOST_PLACES - 1 {
         let tally = TALLY.get_ptr_mut(first + place)?;
         // SAFETY: the pointer is to this CPU's, and kprobe programs exclude each other.

@@ -16,7 +16,7 @@ use aya_ebpf::{
     macros::map,
     maps::HashMap,
 };
-use probe_ebpf::{NO_SLOT, SLOTS, STARTS as MOST, Slot, Start, slot_of};
+use probe_ebpf::{Filesystem, NO_SLOT, SLOTS, STARTS as MOST, Slot, Start, slot_of};
 
 #[map]
 static STARTS: HashMap<u64, Start> = HashMap::with_max_entries(MOST, 0);
@@ -33,8 +33,9 @@ static SLOT_MASK: Global<u32> = Global::new(NO_SLOT);
 pub enum Put {
     /// It is kept.
     Kept,
-    /// It is kept, in the place of one that nobody came back for.
-    Replaced(Start),
+    /// It is kept, in the place of one that nobody came back for, of this epoch and
+    /// filesystem.
+    Replaced(u64, Filesystem),
     /// There was no room.
     Lost,
 }
@@ -81,14 +82,15 @@ pub fn put(frame: u64, mut start: Start, clock: fn() -> u64) -> Put {
         let whose = claim(slot, frame);
         if whose == 0 || whose == frame {
             // SAFETY: the slot is this frame's, which no other program uses.
-            let stale = unsafe { (*slot).start };
-            start.at_ns = clock();
-            // SAFETY: as above.
-            unsafe { (*slot).start = start };
+            let kept = unsafe { &mut (*slot).start };
+            let stale = (kept.epoch, kept.filesystem);
+            kept.epoch = start.epoch;
+            kept.filesystem = start.filesystem;
+            kept.at_ns = clock();
             return if whose == 0 {
                 Put::Kept
             } else {
-                Put::Replaced(stale)
+                Put::Replaced(stale.0, stale.1)
             };
         }
     }
@@ -103,7 +105,7 @@ pub fn put(frame: u64, mut start: Start, clock: fn() -> u64) -> Put {
     // SAFETY: the element is of this frame, which no other program uses.
     let stale = unsafe { *stale };
     if STARTS.insert(frame, start, u64::from(BPF_ANY)).is_ok() {
-        Put::Replaced(stale)
+        Put::Replaced(stale.epoch, stale.filesystem)
     } else {
         Put::Lost
     }
