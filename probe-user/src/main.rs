@@ -10,6 +10,7 @@ mod command;
 mod evidence;
 mod kernel;
 mod model;
+mod stats;
 mod view;
 mod wording;
 mod workload;

@@ -87,6 +87,7 @@ fn help_and_version_go_to_standard_output() {
         &["--help"][..],
         &["run", "--help"],
         &["bench", "remap", "--help"],
+        &["verify", "--help"],
         &["--version"],
     ] {
         let out = cowprobe(args);
@@ -109,4 +110,27 @@ fn a_reader_that_went_away_is_no_failure() {
     let stream = child.stderr.as_mut().expect("piped");
     stream.read_to_string(&mut said).expect("reads");
     assert_eq!(child.wait().expect("ends").code(), Some(0), "{said}");
+}
+
+#[test]
+fn verify_says_what_follows_and_what_does_not() {
+    let public = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/public");
+    let out = cowprobe(&["verify", public]);
+    assert_eq!(out.status.code(), Some(0));
+    let golden = include_str!("golden/verify-public.txt");
+    assert_eq!(String::from_utf8(out.stdout).expect("UTF-8"), golden);
+    let dir = tempfile::tempdir().expect("a directory");
+    let (name, here) = ("control-sandwich.tsv", dir.path());
+    let text = std::fs::read_to_string(format!("{public}/{name}")).expect("reads");
+    std::fs::write(here.join(name), text.replace("-26.986", "-26.987")).expect("writes");
+    let here = here.to_str().expect("UTF-8");
+    let out = cowprobe(&["verify", here]);
+    assert_eq!(out.status.code(), Some(1));
+    let words = "control-sandwich.tsv, line 2, v2_vs_control_midpoint_pct: -26.987, but";
+    assert!(stderr(&out).contains(words), "{}", stderr(&out));
+    std::fs::write(dir.path().join(name), "scope\r\n").expect("writes");
+    let out = cowprobe(&["verify", here]);
+    assert_eq!(out.status.code(), Some(2));
+    let line = "cowprobe: control-sandwich.tsv, line 1: it has a carriage return";
+    assert!(stderr(&out).starts_with(line), "{}", stderr(&out));
 }

@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Show live tables until Ctrl-C or for --duration, then totals
     Watch(WatchArgs),
+    /// Compute the tables and the record of a folder again
+    Verify(VerifyArgs),
     /// Run a workload of known size
     #[command(subcommand)]
     Bench(Bench),
@@ -178,6 +180,12 @@ pub(crate) struct WatchArgs {
     /// Write a JSON document a line instead of tables
     #[arg(long, conflicts_with = "hist")]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArgs {
+    /// A folder with record.json, rounds.tsv or the tables that follow from them
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

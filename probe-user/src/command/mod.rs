@@ -18,6 +18,7 @@ mod scope;
 mod signals;
 mod survey;
 mod targets;
+mod verify;
 mod watch;
 mod workload;
 mod written;
@@ -48,6 +49,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::check(&args, &mut io::stdout().lock()),
         Command::Run(args) => run::run(&args),
         Command::Watch(args) => watch::watch(&args),
+        Command::Verify(args) => verify::verify(&args, &mut io::stdout().lock()),
         Command::Bench(Bench::Remap(args)) => bench::remap(&args, &mut io::stdout().lock()),
     }
 }

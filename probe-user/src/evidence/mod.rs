@@ -1,9 +1,11 @@
 //! What is written down: the record, its form and its file.
 
+mod bundle;
 mod output;
 mod record;
 mod warnings;
 
+pub(crate) use bundle::Verified;
 pub(crate) use output::{Output, Replaced};
 pub(crate) use record::{
     BucketRecord, CallsOnRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord,

@@ -16,8 +16,13 @@ pub(super) const PARTS: &[Named] = &[
     ("format", |part| part.check(format())),
     ("clippy, host", |part| part.check(clippy_host())),
     ("clippy, eBPF", |part| part.check(clippy_ebpf())),
-    ("unit tests", unit_tests),
+    ("unit tests", |part| unit_tests(part, &[])),
 ];
+
+/// What takes long: with `--full` alone.
+pub(super) const LONG_PARTS: &[Named] = &[("unit tests, long", |part| {
+    unit_tests(part, &["--release", "--bins", "--", "--ignored"]);
+})];
 
 fn format() -> Result<()> {
     process::run_shown(build_cmd::plain_cargo().args(["fmt", "--all", "--check"]))
@@ -59,8 +64,8 @@ fn clippy_ebpf() -> Result<()> {
     process::run_shown(&mut command)
 }
 
-fn unit_tests(part: &mut Part) {
-    let (passed, result) = match cargo_test() {
+fn unit_tests(part: &mut Part, more: &[&str]) {
+    let (passed, result) = match cargo_test(more) {
         Ok((passed, failed, said)) => (passed, {
             let named = failed.join(", ");
             if failed.is_empty() {
@@ -77,8 +82,9 @@ fn unit_tests(part: &mut Part) {
     }
 }
 
-/// Runs all unit and command line tests; returns how many passed and the names of those that failed.
-fn cargo_test() -> Result<(usize, Vec<String>, String)> {
+/// Runs all unit and command line tests, or those that are asked for; returns how many passed and the names of those
+/// that failed.
+fn cargo_test(more: &[&str]) -> Result<(usize, Vec<String>, String)> {
     let mut cargo = build_cmd::cargo()?;
     cargo.args([
         "test",
@@ -87,7 +93,11 @@ fn cargo_test() -> Result<(usize, Vec<String>, String)> {
         "--workspace",
         "--no-fail-fast",
     ]);
-    cargo.args(["--", "--format", "pretty"]);
+    cargo.args(more);
+    if !more.contains(&"--") {
+        cargo.arg("--");
+    }
+    cargo.args(["--format", "pretty"]);
     let output = cargo
         .stdin(Stdio::null())
         .output()

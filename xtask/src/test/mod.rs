@@ -30,7 +30,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             .is_none_or(|text| name.contains(text.as_str()))
     };
     let mut report = Report::default();
-    for (name, part) in host::PARTS {
+    let long = if args.full { host::LONG_PARTS } else { &[] };
+    for (name, part) in host::PARTS.iter().chain(long) {
         if wanted(name) {
             let step = Step::start(format!("test: {name}"));
             part(report.part(*name));

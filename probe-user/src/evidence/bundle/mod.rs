@@ -1,0 +1,16 @@
+//! A bundle: a folder with a record, what follows from it, and the raw rounds of a
+//! benchmark, in tables that a reviewer can compute again.
+
+mod comparison;
+mod folder;
+mod manifest;
+mod points;
+mod recorded;
+mod tables;
+mod tsv;
+mod verified;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use verified::Verified;
