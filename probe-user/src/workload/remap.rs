@@ -2,13 +2,13 @@
 //! another, and deduped one by one against a third of the same content.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io,
     os::{
         fd::AsRawFd as _,
         unix::fs::{FileExt as _, OpenOptionsExt as _},
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, ensure};
@@ -19,6 +19,9 @@ use super::ioctl::{clone_range, dedupe_range};
 const RANGE_BYTES: usize = 4096;
 /// `BTRFS_SUPER_MAGIC`, include/uapi/linux/magic.h, as statfs(2) reports it.
 const BTRFS_SUPER_MAGIC: i64 = 0x9123_683e;
+
+/// What the three files are for.
+const ROLES: [&str; 3] = ["src", "clone", "dedupe"];
 
 /// The three files of the workload, open.
 #[derive(Debug)]
@@ -42,17 +45,32 @@ impl Files {
     /// Writes the files in `dir` and syncs the filesystem.
     pub(crate) fn create(dir: &Path, ranges: u32) -> anyhow::Result<Self> {
         let files = Self::at(dir, ranges, OpenOptions::new().create(true).truncate(true))?;
-        for range in 0..ranges {
-            let content = content(range);
-            write(&files.src, range, &content)?;
-            write(&files.dedupe, range, &content)?;
-            write(&files.clone, range, &[0; RANGE_BYTES])?;
-        }
-        // SAFETY: the fd is open; syncfs(2) has no other condition.
-        if unsafe { libc::syncfs(files.src.as_raw_fd()) } != 0 {
-            return Err(io::Error::last_os_error()).context("cannot sync the filesystem");
+        if let Err(error) = files.fill() {
+            // What is half there must not pass for prepared.
+            for role in ROLES {
+                let _ = fs::remove_file(path(dir, role));
+            }
+            let bytes = 3 * u64::from(ranges) * RANGE_BYTES as u64;
+            return Err(error).with_context(|| {
+                format!("cannot write the files of the workload, {bytes} bytes; they are removed")
+            });
         }
         Ok(files)
+    }
+
+    fn fill(&self) -> io::Result<()> {
+        for range in 0..self.ranges {
+            let content = content(range);
+            self.src.write_all_at(&content, offset(range))?;
+            self.dedupe.write_all_at(&content, offset(range))?;
+            self.clone.write_all_at(&[0; RANGE_BYTES], offset(range))?;
+        }
+        // Room for what was written is looked for no later than here.
+        // SAFETY: the fd is open; syncfs(2) has no other condition.
+        match unsafe { libc::syncfs(self.src.as_raw_fd()) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Opens the files that `create` left in `dir` and nothing has cloned to yet.
@@ -138,7 +156,7 @@ impl Files {
         // Reading back must not write an access time, which would be counted.
         options.read(true).write(true).custom_flags(libc::O_NOATIME);
         let open = |role: &str| {
-            let path = dir.join(format!("cowprobe-remap.{role}"));
+            let path = path(dir, role);
             let file = options.open(&path);
             file.with_context(|| {
                 format!("cannot open {}; run with --prepare first", path.display())
@@ -146,16 +164,16 @@ impl Files {
         };
         Ok(Self {
             ranges,
-            src: open("src")?,
-            clone: open("clone")?,
-            dedupe: open("dedupe")?,
+            src: open(ROLES[0])?,
+            clone: open(ROLES[1])?,
+            dedupe: open(ROLES[2])?,
         })
     }
 }
 
-fn write(file: &File, range: u32, bytes: &[u8]) -> anyhow::Result<()> {
-    file.write_all_at(bytes, offset(range))
-        .context("cannot write the files of the workload")
+/// The file of a role.
+fn path(dir: &Path, role: &str) -> PathBuf {
+    dir.join(format!("cowprobe-remap.{role}"))
 }
 
 fn offset(range: u32) -> u64 {

@@ -17,15 +17,13 @@ use super::{
     cowprobe::{RECORD, calls_and_missed, cowprobe, missed, record, status},
     filesystem::{self, Load, sh},
     kprobe_profile,
-    report::Report,
+    report::{Check, Report},
 };
 
 const LOAD: Load = Load {
     tasks: 1,
     operations: 500,
 };
-
-type Check = (&'static str, fn() -> anyhow::Result<String>);
 
 const CHECKS: &[Check] = &[
     ("kill -9", killed),
@@ -38,9 +36,7 @@ const CHECKS: &[Check] = &[
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     report.plan(CHECKS.len());
-    for (name, check) in CHECKS {
-        report.check(name, check());
-    }
+    report.run(CHECKS);
     filesystem::unmount()
 }
 

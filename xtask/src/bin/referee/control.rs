@@ -15,7 +15,7 @@ use super::{
     client::{ACK, CLONES, CTL, Scenario},
     cowprobe::{RECORD, Ran, cowprobe, missed, record, status},
     filesystem::{self, Load, sh},
-    report::Report,
+    report::{Check, Report},
 };
 
 const CTL_FIFO: &str = "/tmp/ctl";
@@ -40,8 +40,6 @@ pub(crate) struct Much {
     windows: usize,
 }
 
-type Check = (&'static str, fn() -> anyhow::Result<String>);
-
 const CHECKS: &[Check] = &[
     ("two windows", two_windows),
     ("orders that are none", garbage),
@@ -65,9 +63,7 @@ pub(crate) fn run(report: &mut Report, much: Much) -> anyhow::Result<()> {
         let name = format!("many short windows in a long one, {round}");
         report.check(&name, short_windows(much.windows));
     }
-    for (name, check) in CHECKS {
-        report.check(name, check());
-    }
+    report.run(CHECKS);
     filesystem::unmount()
 }
 

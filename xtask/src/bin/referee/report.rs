@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+/// A check's name, and what it does.
+pub(crate) type Check = (&'static str, fn() -> anyhow::Result<String>);
+
 /// What was planned and has been checked so far.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -15,6 +18,13 @@ impl Report {
     pub(crate) fn plan(&mut self, checks: usize) {
         self.planned = checks;
         println!("plan {checks}");
+    }
+
+    /// Runs checks one after the other.
+    pub(crate) fn run(&mut self, checks: &[Check]) {
+        for (name, check) in checks {
+            self.check(name, check());
+        }
     }
 
     /// Says how a check ended; an error says why it failed.

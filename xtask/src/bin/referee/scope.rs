@@ -9,14 +9,12 @@ use serde_json::Value;
 use super::{
     cowprobe::{RECORD, cowprobe, missed, record, status},
     filesystem::{MOUNT, sh, unmount},
-    report::Report,
+    report::{Check, Report},
 };
 
 const SECOND: &str = "/run/second";
 const LOOP: &str = "/run/loop";
 const IMAGE: &str = "/mnt/image";
-
-type Check = (&'static str, fn() -> anyhow::Result<String>);
 
 const CHECKS: &[Check] = &[
     ("two at once", two_at_once),
@@ -36,9 +34,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         std::fs::create_dir_all(dir)?;
     }
     fresh()?;
-    for (name, check) in CHECKS {
-        report.check(name, check());
-    }
+    report.run(CHECKS);
     for point in [LOOP, SECOND] {
         let _ = sh("umount", &[point]);
     }

@@ -17,14 +17,12 @@ use super::{
     cowprobe::{RECORD, Ran, calls_and_missed, cowprobe, missed, record, status},
     filesystem::{self, Load},
     kprobe_profile, others, overlay,
-    report::Report,
+    report::{Check, Report},
     symbols::traceable_in_btrfs,
 };
 
 /// The record of the inner cowprobe.
 const INNER: &str = "/tmp/inner.json";
-
-type Check = (&'static str, fn() -> anyhow::Result<String>);
 
 const CHECKS: &[Check] = &[
     ("other BPF programs", others::are_noted),
@@ -42,9 +40,7 @@ const LOAD: Load = Load {
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     report.plan(CHECKS.len());
-    for (name, check) in CHECKS {
-        report.check(name, check());
-    }
+    report.run(CHECKS);
     filesystem::unmount()
 }
 

@@ -17,15 +17,13 @@ use super::{
     filesystem::{self, Load, MOUNT, sh},
     interrupts,
     latency::maps_of,
-    report::Report,
+    report::{Check, Report},
 };
 
 const LOAD: Load = Load {
     tasks: 1,
     operations: 500,
 };
-
-type Check = (&'static str, fn() -> anyhow::Result<String>);
 
 const CHECKS: &[Check] = &[
     ("threads of the kernel", threads_of_the_kernel),
@@ -41,9 +39,7 @@ const CHECKS: &[Check] = &[
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     report.plan(CHECKS.len());
-    for (name, check) in CHECKS {
-        report.check(name, check());
-    }
+    report.run(CHECKS);
     filesystem::unmount()
 }
 

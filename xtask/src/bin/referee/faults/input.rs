@@ -13,7 +13,7 @@ use anyhow::ensure;
 use super::{
     super::{
         cowprobe::{RECORD, Ran, cowprobe, record},
-        filesystem::sh,
+        filesystem::{self, Load, MOUNT, sh},
     },
     MARK, nothing_ran,
 };
@@ -146,6 +146,31 @@ pub(super) fn unwritable_output() -> anyhow::Result<String> {
     ran.expect(2)?;
     ran.expect_line(&["cannot write /no/such/dir/r.json"])?;
     nothing_ran()?;
+    Ok(ran.stderr)
+}
+
+/// Files for which there was no room must not pass for prepared.
+pub(super) fn full_filesystem() -> anyhow::Result<String> {
+    let none = Load {
+        tasks: 0,
+        operations: 0,
+    };
+    filesystem::fresh(none)?;
+    let fill = format!("cat /dev/zero > {MOUNT}/fill 2>/dev/null; sync; ls -A {MOUNT}");
+    sh("sh", &["-c", &fill])?;
+    let args = ["bench", "remap", "-n", "5000"];
+    let ran = cowprobe(&[&args[..], &["--prepare", MOUNT]].concat())?;
+    let names = sh("ls", &["-A", MOUNT])?;
+    let again = cowprobe(&[&args[..], &["--prepared", MOUNT]].concat())?;
+    filesystem::unmount()?;
+    ran.expect(2)?;
+    ran.expect_line(&[
+        "61440000 bytes; they are removed",
+        "no space left on device",
+    ])?;
+    ensure!(names.trim() == "fill", "left behind: {names}");
+    again.expect(2)?;
+    again.expect_line(&["run with --prepare first"])?;
     Ok(ran.stderr)
 }
 

@@ -5,7 +5,11 @@ use std::{fs, path::Path};
 
 use anyhow::ensure;
 
-use super::{attached::Attached, cowprobe::RECORD, report::Report};
+use super::{
+    attached::Attached,
+    cowprobe::RECORD,
+    report::{Check, Report},
+};
 
 mod command;
 mod input;
@@ -18,8 +22,6 @@ pub(crate) use kernel::{ENABLED, failing_clones};
 
 /// A file that a command makes, to show that it ran.
 const MARK: &str = "/tmp/the-command-ran";
-
-type Check = (&'static str, fn() -> anyhow::Result<String>);
 
 const CHECKS: &[Check] = &[
     ("not root", input::not_root),
@@ -34,6 +36,7 @@ const CHECKS: &[Check] = &[
     ("command not executable", input::command_not_executable),
     ("unwritable output", input::unwritable_output),
     ("full disk", input::full_disk),
+    ("bench: full filesystem", input::full_filesystem),
     ("unknown function", names::unknown),
     ("inlined function", names::inlined),
     ("blacklisted function", names::blacklisted),
