@@ -27,6 +27,14 @@ fn wrong_words_get_one_line_and_exit_2() {
         ),
         (&["bench", "remap", "-n", "0", "."][..], "invalid value '0'"),
         (
+            &["bench", "remap", "--range-bytes", "5000", "."][..],
+            "it must be a multiple of 4096",
+        ),
+        (
+            &["bench", "remap", "--rounds", "2", "--prepare", "."][..],
+            "cannot be used with",
+        ),
+        (
             &["bench", "remap", "--prepare", "--prepared", "."][..],
             "cannot be used with",
         ),

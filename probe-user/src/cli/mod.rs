@@ -7,7 +7,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 mod values;
 
 pub(crate) use values::{ControlPlace, Delay};
-use values::{delay, fsid, seconds};
+use values::{delay, fsid, range_bytes, seconds};
+
+use crate::workload::SECTOR_BYTES;
 
 /// Counts btrfs' writeback inhibition on the running kernel, beside a benchmark.
 #[derive(Debug, Parser)]
@@ -203,9 +205,19 @@ pub(crate) struct RemapArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) operations: u32,
+    /// How long a range is: 4096 or a multiple
+    #[arg(long, value_name = "BYTES", default_value_t = SECTOR_BYTES, value_parser = range_bytes)]
+    pub(crate) range_bytes: u32,
     /// What to do to each range
     #[arg(long, value_enum, default_value_t)]
     pub(crate) operation: Operation,
+    /// Time N rounds, each with fresh files that are removed after it
+    #[arg(long, value_name = "N", conflicts_with_all = ["prepare", "prepared"],
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rounds: Option<u32>,
+    /// Write the rounds to FILE, a line each, separated by tabs
+    #[arg(long, value_name = "FILE", requires = "rounds")]
+    pub(crate) tsv: Option<PathBuf>,
     /// Only write and sync the files that a run needs
     #[arg(long, conflicts_with = "prepared")]
     pub(crate) prepare: bool,

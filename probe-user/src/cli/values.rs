@@ -2,6 +2,8 @@
 
 use std::{ffi::OsString, time::Duration};
 
+use crate::workload::SECTOR_BYTES;
+
 /// A time in seconds, with a fraction if need be; a day at most 1000 times over.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
@@ -10,6 +12,15 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     } else {
         Err("it must be above 0 and at most 86400000".to_owned())
     }
+}
+
+/// The length of a range, 16 MiB at most.
+pub(super) fn range_bytes(text: &str) -> Result<u32, String> {
+    let bytes = text.parse().ok();
+    let is = |bytes: &u32| (1..=16 << 20).contains(bytes) && bytes.is_multiple_of(SECTOR_BYTES);
+    bytes
+        .filter(is)
+        .ok_or_else(|| format!("it must be a multiple of {SECTOR_BYTES}, 16777216 at most"))
 }
 
 /// A filesystem's UUID, in small letters.

@@ -5,7 +5,7 @@ mod output;
 mod record;
 mod warnings;
 
-pub(crate) use bundle::Verified;
+pub(crate) use bundle::{Timed, Verified, sha256, table_text};
 pub(crate) use output::{Output, Replaced};
 pub(crate) use record::{
     BucketRecord, CallsOnRecord, CheckRecord, CheckTargetRecord, ClassesRecord, CommandRecord,

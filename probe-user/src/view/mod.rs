@@ -3,6 +3,7 @@
 
 mod bars;
 mod check;
+mod rounds;
 mod terminal;
 mod time;
 mod totals;
@@ -10,6 +11,7 @@ mod watch;
 
 pub(crate) use bars::histogram;
 pub(crate) use check::check_table;
+pub(crate) use rounds::{Rounds, rounds_table};
 pub(crate) use terminal::{Screen, size};
 pub(crate) use time::time;
 pub(crate) use totals::totals_table;

@@ -4,4 +4,4 @@
 mod ioctl;
 mod remap;
 
-pub(crate) use remap::{Files, Outcome};
+pub(crate) use remap::{Files, Kind, Outcome, SECTOR_BYTES, Size};

@@ -1,5 +1,5 @@
-//! The remap workload: N ranges of 4 KiB, cloned one by one from one file into
-//! another, and deduped one by one against a third of the same content.
+//! The remap workload: N ranges, cloned one by one from one file into another, and
+//! deduped one by one against a third of the same content.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -15,8 +15,8 @@ use anyhow::{Context as _, ensure};
 
 use super::ioctl::{clone_range, dedupe_range};
 
-/// The length of a range in bytes: btrfs' sector size on x86-64.
-const RANGE_BYTES: usize = 4096;
+/// The shortest range in bytes, of which all are multiples: btrfs' sector size on x86-64.
+pub(crate) const SECTOR_BYTES: u32 = 4096;
 /// `BTRFS_SUPER_MAGIC`, include/uapi/linux/magic.h, as statfs(2) reports it.
 const BTRFS_SUPER_MAGIC: i64 = 0x9123_683e;
 
@@ -26,15 +26,32 @@ const ROLES: [&str; 3] = ["src", "clone", "dedupe"];
 /// The three files of the workload, open.
 #[derive(Debug)]
 pub(crate) struct Files {
-    ranges: u32,
+    dir: PathBuf,
+    size: Size,
     src: File,
     clone: File,
     dedupe: File,
 }
 
+/// How many ranges, and how long each is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) ranges: u32,
+    pub(crate) range_bytes: u32,
+}
+
+/// What is done to each range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Clone,
+    Dedupe,
+}
+
 /// What came of one kind of operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
+    /// How long all operations took together, and nothing else: `CLOCK_MONOTONIC_RAW`.
+    pub(crate) elapsed_ns: u64,
     /// How many ranges were not as they should be afterwards.
     pub(crate) unexpected: u32,
     /// The first of them.
@@ -43,14 +60,12 @@ pub(crate) struct Outcome {
 
 impl Files {
     /// Writes the files in `dir` and syncs the filesystem.
-    pub(crate) fn create(dir: &Path, ranges: u32) -> anyhow::Result<Self> {
-        let files = Self::at(dir, ranges, OpenOptions::new().create(true).truncate(true))?;
+    pub(crate) fn create(dir: &Path, size: Size) -> anyhow::Result<Self> {
+        let files = Self::at(dir, size, OpenOptions::new().create(true).truncate(true))?;
         if let Err(error) = files.fill() {
             // What is half there must not pass for prepared.
-            for role in ROLES {
-                let _ = fs::remove_file(path(dir, role));
-            }
-            let bytes = 3 * u64::from(ranges) * RANGE_BYTES as u64;
+            files.remove();
+            let bytes = 3 * size.bytes();
             return Err(error).with_context(|| {
                 format!("cannot write the files of the workload, {bytes} bytes; they are removed")
             });
@@ -58,12 +73,20 @@ impl Files {
         Ok(files)
     }
 
+    /// Removes the files.
+    pub(crate) fn remove(&self) {
+        for role in ROLES {
+            let _ = fs::remove_file(path(&self.dir, role));
+        }
+    }
+
     fn fill(&self) -> io::Result<()> {
-        for range in 0..self.ranges {
-            let content = content(range);
-            self.src.write_all_at(&content, offset(range))?;
-            self.dedupe.write_all_at(&content, offset(range))?;
-            self.clone.write_all_at(&[0; RANGE_BYTES], offset(range))?;
+        let zeros = self.size.zeros();
+        for range in 0..self.size.ranges {
+            let (content, offset) = (self.size.content(range), self.size.offset(range));
+            self.src.write_all_at(&content, offset)?;
+            self.dedupe.write_all_at(&content, offset)?;
+            self.clone.write_all_at(&zeros, offset)?;
         }
         // Room for what was written is looked for no later than here.
         // SAFETY: the fd is open; syncfs(2) has no other condition.
@@ -74,61 +97,82 @@ impl Files {
     }
 
     /// Opens the files that `create` left in `dir` and nothing has cloned to yet.
-    pub(crate) fn open(dir: &Path, ranges: u32) -> anyhow::Result<Self> {
-        let files = Self::at(dir, ranges, &mut OpenOptions::new())?;
-        let bytes = u64::from(ranges) * RANGE_BYTES as u64;
+    pub(crate) fn open(dir: &Path, size: Size) -> anyhow::Result<Self> {
+        let files = Self::at(dir, size, &mut OpenOptions::new())?;
         for file in [&files.src, &files.clone, &files.dedupe] {
             let length = file.metadata()?.len();
             ensure!(
-                length == bytes,
-                "prepared for {} operations, not {ranges}; run with --prepare first",
-                length / RANGE_BYTES as u64
+                length == size.bytes(),
+                "prepared for {} operations, not {}; run with --prepare first",
+                length / u64::from(size.range_bytes),
+                size.ranges
             );
         }
-        for range in 0..ranges {
-            let mut bytes = [0; RANGE_BYTES];
-            files.clone.read_exact_at(&mut bytes, offset(range))?;
+        let mut bytes = size.zeros();
+        for range in 0..size.ranges {
+            files.clone.read_exact_at(&mut bytes, size.offset(range))?;
             ensure!(
-                bytes == [0; RANGE_BYTES],
+                bytes == size.zeros(),
                 "the prepared files were used; run with --prepare again"
             );
         }
         Ok(files)
     }
 
-    /// Clones every range, then reads each back.
-    pub(crate) fn clone_all(&self) -> Outcome {
-        let results: Vec<_> = (0..self.ranges)
-            .map(|r| clone_range(&self.src, &self.clone, offset(r), RANGE_BYTES as u64))
-            .collect();
-        self.judge(&self.clone, results)
+    /// Does it to every range, then reads each back.
+    pub(crate) fn run(&self, kind: Kind) -> Outcome {
+        let length = u64::from(self.size.range_bytes);
+        let ranges = 0..self.size.ranges;
+        let mut results = Vec::with_capacity(self.size.ranges as usize);
+        let begin_ns = raw_ns();
+        match kind {
+            Kind::Clone => results.extend(ranges.map(|range| {
+                let offset = self.size.offset(range);
+                clone_range(&self.src, &self.clone, offset, length).map(|()| length)
+            })),
+            Kind::Dedupe => results.extend(ranges.map(|range| {
+                let offset = self.size.offset(range);
+                dedupe_range(&self.src, &self.dedupe, offset, length)
+            })),
+        }
+        let elapsed_ns = raw_ns() - begin_ns;
+        self.judge(self.file(kind), elapsed_ns, results)
     }
 
-    /// Dedupes every range, then reads each back.
-    pub(crate) fn dedupe_all(&self) -> Outcome {
-        let results: Vec<_> = (0..self.ranges)
-            .map(|r| {
-                let bytes = RANGE_BYTES as u64;
-                match dedupe_range(&self.src, &self.dedupe, offset(r), bytes)? {
-                    all if all == bytes => Ok(()),
-                    part => Err(io::Error::other(format!("{part} of {bytes} bytes deduped"))),
-                }
-            })
-            .collect();
-        self.judge(&self.dedupe, results)
+    /// Where the result of a kind is.
+    pub(crate) fn result_path(&self, kind: Kind) -> PathBuf {
+        match kind {
+            Kind::Clone => path(&self.dir, ROLES[1]),
+            Kind::Dedupe => path(&self.dir, ROLES[2]),
+        }
     }
 
-    fn judge(&self, file: &File, results: Vec<io::Result<()>>) -> Outcome {
+    const fn file(&self, kind: Kind) -> &File {
+        match kind {
+            Kind::Clone => &self.clone,
+            Kind::Dedupe => &self.dedupe,
+        }
+    }
+
+    /// Looks at the results, each the number of bytes that it is of.
+    fn judge(&self, file: &File, elapsed_ns: u64, results: Vec<io::Result<u64>>) -> Outcome {
         let mut outcome = Outcome {
+            elapsed_ns,
             unexpected: 0,
             first: None,
         };
-        for (range, result) in (0..self.ranges).zip(results) {
-            let mut bytes = [0; RANGE_BYTES];
+        let length = u64::from(self.size.range_bytes);
+        let mut bytes = self.size.zeros();
+        for (range, result) in (0..self.size.ranges).zip(results) {
+            let whole = |done: u64| match done {
+                done if done == length => Ok(()),
+                part => Err(io::Error::other(format!("{part} of {length} bytes"))),
+            };
             let checked = result
-                .and_then(|()| file.read_exact_at(&mut bytes, offset(range)))
+                .and_then(whole)
+                .and_then(|()| file.read_exact_at(&mut bytes, self.size.offset(range)))
                 .and_then(|()| {
-                    let right = bytes == content(range);
+                    let right = bytes == self.size.content(range);
                     let wrong = || io::Error::other("the content is wrong afterwards");
                     right.then_some(()).ok_or_else(wrong)
                 });
@@ -142,7 +186,7 @@ impl Files {
         outcome
     }
 
-    fn at(dir: &Path, ranges: u32, options: &mut OpenOptions) -> anyhow::Result<Self> {
+    fn at(dir: &Path, size: Size, options: &mut OpenOptions) -> anyhow::Result<Self> {
         // Before a file is touched.
         ensure!(
             File::open(dir)
@@ -163,7 +207,8 @@ impl Files {
             })
         };
         Ok(Self {
-            ranges,
+            dir: dir.to_owned(),
+            size,
             src: open(ROLES[0])?,
             clone: open(ROLES[1])?,
             dedupe: open(ROLES[2])?,
@@ -176,16 +221,34 @@ fn path(dir: &Path, role: &str) -> PathBuf {
     dir.join(format!("cowprobe-remap.{role}"))
 }
 
-fn offset(range: u32) -> u64 {
-    u64::from(range) * RANGE_BYTES as u64
+impl Size {
+    /// All ranges together.
+    const fn bytes(self) -> u64 {
+        self.ranges as u64 * self.range_bytes as u64
+    }
+
+    const fn offset(self, range: u32) -> u64 {
+        range as u64 * self.range_bytes as u64
+    }
+
+    /// What a range holds: unlike every other range, so that a wrong one shows.
+    fn content(self, range: u32) -> Vec<u8> {
+        let fill = u8::try_from(range % 251 + 1).expect("at most 251");
+        let mut bytes = vec![fill; self.range_bytes as usize];
+        bytes[..4].copy_from_slice(&range.to_le_bytes());
+        bytes
+    }
+
+    fn zeros(self) -> Vec<u8> {
+        vec![0; self.range_bytes as usize]
+    }
 }
 
-/// What a range holds: unlike every other range, so that a wrong one shows.
-fn content(range: u32) -> [u8; RANGE_BYTES] {
-    let fill = u8::try_from(range % 251 + 1).expect("at most 251");
-    let mut bytes = [fill; RANGE_BYTES];
-    bytes[..4].copy_from_slice(&range.to_le_bytes());
-    bytes
+/// The clock that nothing adjusts.
+fn raw_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicRaw);
+    let [seconds, ns] = [time.tv_sec, time.tv_nsec].map(i64::unsigned_abs);
+    seconds * 1_000_000_000 + ns
 }
 
 fn is_btrfs(file: &File) -> io::Result<bool> {
@@ -205,14 +268,22 @@ mod tests {
     #[test]
     fn no_two_ranges_have_the_same_content() {
         let mut seen = std::collections::HashSet::new();
-        assert!((0..2000).all(|r| seen.insert(content(r))));
-        assert_eq!(offset(3), 12_288);
+        let size = Size {
+            ranges: 2000,
+            range_bytes: SECTOR_BYTES,
+        };
+        assert!((0..size.ranges).all(|r| seen.insert(size.content(r))));
+        assert_eq!((size.offset(3), size.bytes()), (12_288, 8_192_000));
     }
 
     #[test]
     fn elsewhere_than_on_btrfs_it_refuses() {
         let dir = tempfile::tempdir_in("/dev/shm").expect("a tmpfs");
-        let error = Files::create(dir.path(), 1).expect_err("not btrfs");
+        let size = Size {
+            ranges: 1,
+            range_bytes: SECTOR_BYTES,
+        };
+        let error = Files::create(dir.path(), size).expect_err("not btrfs");
         assert!(error.to_string().contains("is not on btrfs"), "{error}");
     }
 }

@@ -56,6 +56,8 @@ pub(super) enum Judged {
     Scope,
     /// Records of runs that are not over.
     Checkpoint,
+    /// A benchmark whose numbers follow.
+    Bench,
     /// Tables on a terminal.
     Terminal,
     /// A kernel that is locked down.
@@ -78,6 +80,7 @@ impl Judged {
             Self::Whose => "whose",
             Self::Scope => "scope",
             Self::Checkpoint => "checkpoint",
+            Self::Bench => "bench",
             Self::Terminal => "terminal",
             Self::Lockdown => "lockdown",
         }
@@ -249,6 +252,7 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         plain(NEWEST.kernel, LOADED, Judged::Whose),
         plain(NEWEST.kernel, &["btrfs", "brd", "loop"], Judged::Scope),
         plain(NEWEST.kernel, LOADED, Judged::Checkpoint),
+        plain(NEWEST.kernel, LOADED, Judged::Bench),
         plain(NEWEST.kernel, LOADED, Judged::Terminal),
         Suite {
             append: "lockdown=confidentiality",

@@ -13,4 +13,7 @@ mod verified;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use manifest::sha256;
+pub(crate) use tables::Timed;
+pub(crate) use tsv::text as table_text;
 pub(crate) use verified::Verified;

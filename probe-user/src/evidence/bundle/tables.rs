@@ -86,6 +86,30 @@ impl Timed {
     }
 }
 
+/// What `bench remap --tsv` writes.
+impl Row for Timed {
+    const FILE: &'static str = "the table of bench";
+    const COLUMNS: &'static [&'static str] = &[
+        "scenario",
+        "round",
+        "operations",
+        "range_bytes",
+        "elapsed_ns",
+        "ns_per_op",
+        "expected_match_ratio",
+        "unexpected_results",
+        "checksum",
+    ];
+
+    fn read(fields: &mut Fields<'_>) -> Result<Self, Fault> {
+        Self::read(fields)
+    }
+
+    fn fields(&self) -> Vec<String> {
+        self.fields()
+    }
+}
+
 impl Row for Round {
     const FILE: &'static str = "rounds.tsv";
     const COLUMNS: &'static [&'static str] = &[

@@ -31,7 +31,6 @@ pub(crate) trait Row: Sized {
 }
 
 /// A whole table as a text.
-#[cfg(test)]
 pub(crate) fn text<R: Row>(rows: &[R]) -> String {
     let mut text = R::COLUMNS.join("\t") + "\n";
     for row in rows {

@@ -8,6 +8,7 @@
 
 mod absent;
 mod attached;
+mod bench;
 mod bpftrace;
 mod checkpoint;
 mod client;
@@ -109,6 +110,8 @@ enum Suite {
     MapOperations,
     /// Who executed the calls
     Whose,
+    /// A benchmark whose numbers follow
+    Bench,
     /// Records of runs that are not over
     Checkpoint,
     /// On which filesystem they were
@@ -176,6 +179,7 @@ fn main() -> ExitCode {
         Suite::SoakLoad { seconds } => return work(soak::load(seconds)),
         Suite::MapOperations => return work(map_operations::run()),
         Suite::Whose => whose::run(&mut report),
+        Suite::Bench => bench::run(&mut report),
         Suite::Checkpoint => checkpoint::run(&mut report),
         Suite::Scope => scope::run(&mut report),
         Suite::CloneOnce => return work(whose::clone_once()),
