@@ -52,6 +52,10 @@ fn wrong_words_get_one_line_and_exit_2() {
         (&["watch", "--duration", "inf"][..], "'inf'"),
         (&["watch", "--duration", "1e300"][..], "'1e300'"),
         (
+            &["run", "-o", "r", "--checkpoint", "1e-10", "--", "true"][..],
+            "it must be 0.01 to 86400000",
+        ),
+        (
             &["watch", "--json", "--hist", "f"][..],
             "cannot be used with",
         ),

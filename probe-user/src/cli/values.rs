@@ -4,13 +4,14 @@ use std::{ffi::OsString, time::Duration};
 
 use crate::workload::SECTOR_BYTES;
 
-/// A time in seconds, with a fraction if need be; a day at most 1000 times over.
+/// A time in seconds, with a fraction if need be: 10 ms, as `watch -I`, to a day 1000
+/// times over. What rounds to no time at all would be no period.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if seconds.is_finite() && seconds > 0.0 && seconds <= 86_400_000.0 {
+    if (0.01..=86_400_000.0).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
     } else {
-        Err("it must be above 0 and at most 86400000".to_owned())
+        Err("it must be 0.01 to 86400000".to_owned())
     }
 }
 
@@ -112,6 +113,18 @@ mod tests {
             "", "fifo:", "fifo:,a", "fd:", "fd:-1", "fd:3,", "fd:x", "pipe:3",
         ] {
             assert!(ControlPlace::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_none_or_long_enough() {
+        for (text, ms) in [("0.01", 10), ("1", 1000), ("2.5", 2500), ("1e1", 10_000)] {
+            assert_eq!(seconds(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in [
+            "", "0", "1e-10", "0.0099", "-1", "NaN", "inf", "1e300", "1s",
+        ] {
+            assert!(seconds(text).is_err(), "{text}");
         }
     }
 
