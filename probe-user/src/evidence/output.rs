@@ -132,6 +132,9 @@ impl Replaced {
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         file.persist(&self.path)?;
+        // Until the folder is on the disk, too, a crash of the machine brings back what
+        // stood there. Not every filesystem syncs folders; the file itself is safe.
+        let _ = File::open(folder(&self.path)).and_then(|dir| dir.sync_all());
         Ok(())
     }
 }
@@ -148,7 +151,6 @@ fn is_same(stream: BorrowedFd<'_>, found: &Metadata) -> io::Result<bool> {
 /// A new file in the same directory, removed again unless it is kept.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(name);
     prefix.push(".");
@@ -157,7 +159,13 @@ fn beside(path: &Path) -> io::Result<NamedTempFile> {
         .suffix(".partial")
         // As any program's file: what the umask leaves of this.
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(parent.unwrap_or(Path::new(".")))
+        .tempfile_in(folder(path))
+}
+
+/// Where a file is.
+fn folder(path: &Path) -> &Path {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
