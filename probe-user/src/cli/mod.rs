@@ -218,6 +218,18 @@ pub(crate) struct RemapArgs {
     /// Write the rounds to FILE, a line each, separated by tabs
     #[arg(long, value_name = "FILE", requires = "rounds")]
     pub(crate) tsv: Option<PathBuf>,
+    /// Do N more rounds before, which are neither shown nor counted
+    #[arg(long, value_name = "N", requires = "rounds", default_value_t = 0,
+          hide_default_value = true, value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub(crate) warmup: u32,
+    /// Stay on this CPU
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// Have each timed loop counted, and nothing else, by who reads CTL and
+    /// answers: cowprobe run --control, or perf stat
+    #[arg(long, value_name = "fifo:CTL,ACK", requires = "rounds", conflicts_with = "tsv",
+          value_parser = ControlPlace::parse)]
+    pub(crate) control: Option<ControlPlace>,
     /// Only write and sync the files that a run needs
     #[arg(long, conflicts_with = "prepared")]
     pub(crate) prepare: bool,

@@ -3,8 +3,9 @@
 use std::{io::Write, process::ExitCode};
 
 use anyhow::Context as _;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::{GATE_FAILED, put};
+use super::{GATE_FAILED, orders::Orders, put, say::remark};
 use crate::{
     cli::{Operation, RemapArgs},
     evidence::{Output, Timed, sha256, table_text},
@@ -15,6 +16,9 @@ use crate::{
 
 /// Prepares, runs, or both; succeeds if every operation did what it should.
 pub(super) fn remap(args: &RemapArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    if let Some(cpu) = args.cpu {
+        stay_on(cpu)?;
+    }
     let size = Size {
         ranges: args.operations,
         range_bytes: args.range_bytes,
@@ -50,7 +54,7 @@ fn once(args: &RemapArgs, size: Size, out: &mut dyn Write) -> anyhow::Result<boo
     }
     let mut passed = true;
     for kind in kinds(args.operation) {
-        let outcome = files.run(*kind);
+        let outcome = files.judge(files.operate(*kind));
         let name = match kind {
             Kind::Clone => "clone",
             Kind::Dedupe => "dedupe",
@@ -65,18 +69,32 @@ fn once(args: &RemapArgs, size: Size, out: &mut dyn Write) -> anyhow::Result<boo
 /// Rounds with fresh files, of which the operations alone are timed.
 fn timed(args: &RemapArgs, size: Size, rounds: u32, out: &mut dyn Write) -> anyhow::Result<bool> {
     let tsv = args.tsv.as_deref().map(Output::open).transpose()?;
+    let mut orders = args.control.as_ref().map(Orders::open).transpose()?;
     let mut all = Vec::new();
     let mut passed = true;
-    for round in 1..=rounds.into() {
-        let files = Files::create(&args.dir, size)?;
+    for round in 1..=args.warmup {
+        let files = Fresh::create(args, size)?;
         for kind in kinds(args.operation) {
-            let outcome = files.run(*kind);
-            let timed = row(&files, *kind, size, round, &outcome);
-            let timed = timed.inspect_err(|_| files.remove())?;
+            let outcome = files.0.judge(files.0.operate(*kind));
+            let name = format!("{}, warm-up {round}", scenario(*kind, size));
+            passed &= is_expected(&name, &outcome, out)?;
+        }
+    }
+    for round in 1..=rounds.into() {
+        let Fresh(files) = &Fresh::create(args, size)?;
+        for kind in kinds(args.operation) {
+            if let Some(orders) = &mut orders {
+                orders.enable()?;
+            }
+            let operated = files.operate(*kind);
+            if let Some(orders) = &mut orders {
+                orders.disable()?;
+            }
+            let outcome = files.judge(operated);
+            let timed = row(files, *kind, size, round, &outcome)?;
             passed &= is_expected(&format!("{}, round {round}", timed.scenario), &outcome, out)?;
             all.push(timed);
         }
-        files.remove();
     }
     let each = kinds(args.operation).iter().map(|kind| {
         let scenario = scenario(*kind, size);
@@ -90,7 +108,39 @@ fn timed(args: &RemapArgs, size: Size, rounds: u32, out: &mut dyn Write) -> anyh
         tsv.commit(&table_text(&all))?;
     }
     put(out, &rounds_table(&each))?;
+    if orders.is_some() {
+        remark("the loops were counted while they were timed: no evidence of their speed");
+    }
     Ok(passed)
+}
+
+/// The files of one round, removed after it, whatever comes.
+struct Fresh(Files);
+
+impl Fresh {
+    fn create(args: &RemapArgs, size: Size) -> anyhow::Result<Self> {
+        Files::create(&args.dir, size).map(Self)
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        self.0.remove();
+    }
+}
+
+/// Keeps this thread, which does all the work, on one CPU.
+fn stay_on(cpu: u32) -> anyhow::Result<()> {
+    let place = usize::try_from(cpu)?;
+    let known = place < CpuSet::MAX_CPU;
+    let mut one = CpuSet::new();
+    if known {
+        one.set(place);
+    }
+    let set = sched_setaffinity(None, &one);
+    set.with_context(|| {
+        format!("cannot stay on CPU {cpu}; /sys/devices/system/cpu/online has those that are there")
+    })
 }
 
 fn of_scenario<'a>(

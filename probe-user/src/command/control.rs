@@ -167,7 +167,7 @@ fn fifo(path: &OsStr) -> anyhow::Result<File> {
 }
 
 /// A descriptor that our parent left open for us.
-fn inherited(fd: i32) -> anyhow::Result<File> {
+pub(super) fn inherited(fd: i32) -> anyhow::Result<File> {
     // SAFETY: fcntl has no condition for these commands, whatever the number.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     if flags < 0 {

@@ -11,6 +11,7 @@ mod expected;
 mod footing;
 mod held;
 mod measure;
+mod orders;
 mod ready;
 mod run;
 mod say;

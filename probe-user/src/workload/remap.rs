@@ -47,6 +47,15 @@ pub(crate) enum Kind {
     Dedupe,
 }
 
+/// What the kernel said to one kind of operation, not yet looked at.
+#[derive(Debug)]
+pub(crate) struct Operated {
+    kind: Kind,
+    elapsed_ns: u64,
+    /// The number of bytes that each is of.
+    results: Vec<io::Result<u64>>,
+}
+
 /// What came of one kind of operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -119,8 +128,8 @@ impl Files {
         Ok(files)
     }
 
-    /// Does it to every range, then reads each back.
-    pub(crate) fn run(&self, kind: Kind) -> Outcome {
+    /// Does it to every range.
+    pub(crate) fn operate(&self, kind: Kind) -> Operated {
         let length = u64::from(self.size.range_bytes);
         let ranges = 0..self.size.ranges;
         let mut results = Vec::with_capacity(self.size.ranges as usize);
@@ -136,7 +145,11 @@ impl Files {
             })),
         }
         let elapsed_ns = raw_ns() - begin_ns;
-        self.judge(self.file(kind), elapsed_ns, results)
+        Operated {
+            kind,
+            elapsed_ns,
+            results,
+        }
     }
 
     /// Where the result of a kind is.
@@ -154,8 +167,14 @@ impl Files {
         }
     }
 
-    /// Looks at the results, each the number of bytes that it is of.
-    fn judge(&self, file: &File, elapsed_ns: u64, results: Vec<io::Result<u64>>) -> Outcome {
+    /// Looks at the results, and reads each range back.
+    pub(crate) fn judge(&self, operated: Operated) -> Outcome {
+        let Operated {
+            kind,
+            elapsed_ns,
+            results,
+        } = operated;
+        let file = self.file(kind);
         let mut outcome = Outcome {
             elapsed_ns,
             unexpected: 0,

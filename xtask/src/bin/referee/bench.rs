@@ -14,9 +14,13 @@ const CHECKS: &[Check] = &[
     ("rounds", rounds),
     ("longer ranges", longer),
     ("every operation is a call", counted),
+    ("the timed loops alone are counted", loops),
+    ("nobody counts", nobody_counts),
     ("a result that is not as expected", unexpected),
 ];
 
+const CTL_FIFO: &str = "/tmp/ctl";
+const ACK_FIFO: &str = "/tmp/ack";
 const TSV: &str = "/tmp/rounds.tsv";
 const HEAD: &str = "scenario\tround\toperations\trange_bytes\telapsed_ns\tns_per_op\texpected_match_ratio\tunexpected_results\tchecksum";
 
@@ -99,6 +103,54 @@ fn counted() -> anyhow::Result<String> {
     let calls = remap["calls"].as_u64().context("no calls")? + missed(&record)[0];
     ensure!(calls == 400, "{remap}");
     Ok("400".to_owned())
+}
+
+/// The benchmark orders a window for each loop; what it does between them, a round
+/// to warm up among it, is not counted.
+fn loops() -> anyhow::Result<String> {
+    for fifo in [CTL_FIFO, ACK_FIFO] {
+        sh("rm", &["-f", fifo])?;
+        sh("mkfifo", &[fifo])?;
+    }
+    let control = format!("fifo:{CTL_FIFO},{ACK_FIFO}");
+    let run = ["run", "-D", "-1", "--control", &control, "-o", RECORD, "--"];
+    let bench = ["cowprobe", "bench", "remap", "--rounds", "2", "--warmup"];
+    let more = ["1", "-n", "100", "--cpu", "0", "--control", &control, MOUNT];
+    let ran = cowprobe(&[&run[..], &bench, &more].concat())?;
+    let record = record()?;
+    ran.expect(status(&missed(&record)))?;
+    let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    ensure!(said.contains("no evidence of their speed"), "{said}");
+    let windows = record["windows"].as_array().context("no windows")?;
+    let mut calls = Vec::new();
+    for window in windows {
+        let remap = &window["targets"][0];
+        let number = |name: &str| remap[name].as_u64().unwrap_or(0);
+        calls.push(number("calls") + number("missed") + number("recursion_misses"));
+    }
+    ensure!(calls == [100; 4], "{calls:?}: {windows:?}");
+    let executed = &record["targets"][0]["executed_by"];
+    let workload = executed["workload"].as_u64().context("no workload")?;
+    ensure!(workload + missed(&record)[0] == 400, "{executed}");
+    Ok("4 loops of 100, one window each; 200 to warm up are not counted".to_owned())
+}
+
+fn nobody_counts() -> anyhow::Result<String> {
+    let control = format!("fifo:{CTL_FIFO},{ACK_FIFO}");
+    let ran = cowprobe(&[
+        "bench",
+        "remap",
+        "--rounds",
+        "1",
+        "--control",
+        &control,
+        MOUNT,
+    ])?;
+    ran.expect(2)?;
+    ran.expect_line(&["nobody reads", CTL_FIFO, "cowprobe run --control"])?;
+    let left = sh("ls", &["-A", MOUNT])?;
+    ensure!(left.is_empty(), "left behind: {left}");
+    Ok(ran.stderr)
 }
 
 fn unexpected() -> anyhow::Result<String> {
