@@ -23,6 +23,15 @@ impl Load {
         command.arg(directory(task));
         command
     }
+
+    /// Makes the directory of a task, and the files in it.
+    pub(crate) fn prepare(self, task: u32) -> anyhow::Result<()> {
+        let dir = directory(task);
+        std::fs::create_dir(&dir).with_context(|| format!("cannot make {dir}"))?;
+        let status = self.bench("--prepare", task).status()?;
+        ensure!(status.success(), "the files are not prepared: {status}");
+        Ok(())
+    }
 }
 
 /// Runs a program to its end; an error has its output.
@@ -52,10 +61,7 @@ pub(crate) fn fresh(load: Load) -> anyhow::Result<()> {
         &["-t", "btrfs", "-o", "commit=300", "/dev/ram0", MOUNT],
     )?;
     for task in 0..load.tasks {
-        let dir = directory(task);
-        std::fs::create_dir(&dir).with_context(|| format!("cannot make {dir}"))?;
-        let status = load.bench("--prepare", task).status()?;
-        ensure!(status.success(), "the files are not prepared: {status}");
+        load.prepare(task)?;
     }
     sh("sync", &[])?;
     Ok(())

@@ -148,9 +148,7 @@ fn watching_costs_nothing() -> anyhow::Result<String> {
         }
         // Its files were used up; to write them again remaps nothing.
         filesystem::sh("rm", &["-rf", &filesystem::directory(0)])?;
-        fs::create_dir(filesystem::directory(0))?;
-        let status = LOAD.bench("--prepare", 0).status()?;
-        ensure!(status.success(), "the files are not prepared: {status}");
+        LOAD.prepare(0)?;
     };
     let calls = 2000 * loads;
     filesystem::sh("kill", &["-INT", &watch.id().to_string()])?;
