@@ -1,6 +1,6 @@
-//! How errors read: one line, without what a user has no use for.
+//! How errors and bytes read: one line, without what a user has no use for.
 
-use std::io;
+use std::{fmt::Write as _, io};
 
 /// An operating system's error as a shell says it: without Rust's "(os error 2)",
 /// or a path that the sentence has already named.
@@ -27,6 +27,14 @@ pub(crate) fn causes(error: &anyhow::Error) -> String {
         }
     }
     said.join(": ")
+}
+
+/// Bytes as small hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The errno of an error that another one wraps.

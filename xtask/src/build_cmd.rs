@@ -111,6 +111,8 @@ type Binary = (&'static str, &'static str);
 const COWPROBE: Binary = ("probe-user", "cowprobe");
 const GUEST: Binary = ("xtask", "guest");
 const REFEREE: Binary = ("xtask", "referee");
+/// What builds it.
+pub(crate) const REFEREE_FEATURE: &str = "xtask/referee";
 
 /// The call of cargo that builds these binaries, and where they will be.
 fn prepare(profile: &str, binaries: &[Binary]) -> Result<(Command, Vec<PathBuf>)> {
@@ -132,6 +134,9 @@ fn prepare(profile: &str, binaries: &[Binary]) -> Result<(Command, Vec<PathBuf>)
     }
     for (package, binary) in binaries {
         cargo.args(["-p", package, "--bin", binary]);
+        if (package, binary) == (&REFEREE.0, &REFEREE.1) {
+            cargo.args(["--features", REFEREE_FEATURE]);
+        }
     }
     let dir = target_dir.join(&host).join(profile);
     let built = binaries

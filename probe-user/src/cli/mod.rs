@@ -145,6 +145,9 @@ pub(crate) struct RunArgs {
     /// as a record with "complete": false
     #[arg(long, value_name = "SECS", value_parser = seconds, requires = "output")]
     pub(crate) checkpoint: Option<Duration>,
+    /// Write the machine's name into the record, too
+    #[arg(long, requires = "output")]
+    pub(crate) with_host_name: bool,
     /// The command to run, and its arguments
     #[arg(
         required = true,

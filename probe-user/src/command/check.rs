@@ -11,7 +11,7 @@ use crate::{
     cli::CheckArgs,
     kernel::{
         Probes, has_btf, kprobes_armed, lockdown, missing_capabilities, needed_capabilities,
-        perf_event_paranoid, preemption,
+        perf_event_paranoid,
     },
     model::{CheckRow, Checked, Presence},
     view::check_table,
@@ -69,7 +69,6 @@ fn look(survey: &Survey) -> Checked<'_> {
     Checked {
         identity: survey.identity.clone(),
         variant: survey.variant.clone(),
-        preemption: preemption(),
         lockdown: lockdown(),
         perf_event_paranoid: perf_event_paranoid(),
         needed_capabilities: needed_capabilities(),

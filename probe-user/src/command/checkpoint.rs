@@ -5,7 +5,7 @@
 //! long, and orders must not wait for it. It begins with the privileges that the event
 //! loop has left.
 
-use std::{ffi::OsString, io, time::Duration};
+use std::{io, time::Duration};
 
 use tokio::{
     task::{JoinHandle, spawn_blocking},
@@ -17,7 +17,7 @@ use super::{
     gate,
     say::remark,
     survey::Survey,
-    written::{Run, text},
+    written::{Begun, Run, text},
 };
 use crate::{cli::JudgeArgs, evidence::Replaced, wording::plain};
 
@@ -26,7 +26,7 @@ use crate::{cli::JudgeArgs, evidence::Replaced, wording::plain};
 pub(super) struct Checkpoints<'a> {
     survey: Survey,
     file: Replaced,
-    argv: &'a [OsString],
+    run: Begun<'a>,
     judge: &'a JudgeArgs,
     ticks: Interval,
     writing: Option<JoinHandle<io::Result<()>>>,
@@ -40,14 +40,14 @@ impl<'a> Checkpoints<'a> {
         period: Duration,
         file: Replaced,
         survey: Survey,
-        (argv, judge): (&'a [OsString], &'a JudgeArgs),
+        (run, judge): (Begun<'a>, &'a JudgeArgs),
     ) -> Self {
         let mut ticks = interval_at(Instant::now() + period, period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             survey,
             file,
-            argv,
+            run,
             judge,
             ticks,
             writing: None,
@@ -74,7 +74,7 @@ impl<'a> Checkpoints<'a> {
         let text = text(
             &self.survey,
             Run {
-                argv: self.argv,
+                begun: self.run,
                 end: None,
                 wall_ns,
                 windows: &windows,

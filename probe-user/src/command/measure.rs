@@ -22,6 +22,7 @@ use super::{
     signals::Signals,
     survey::{Plan, Survey},
     workload::Named,
+    written::Begun,
 };
 use crate::{
     cli::{Delay, RunArgs},
@@ -102,6 +103,7 @@ pub(super) struct Measured {
 pub(super) async fn measure(
     args: &RunArgs,
     plan: &mut Plan,
+    begun: Begun<'_>,
     checkpoints: Option<Replaced>,
 ) -> anyhow::Result<Measured> {
     let mut signals =
@@ -157,7 +159,7 @@ pub(super) async fn measure(
     };
     let asked = checkpoints.zip(survey).zip(args.checkpoint);
     let checkpoints = asked.map(|((file, survey), period)| {
-        Checkpoints::every(period, file, survey, (&args.command, &args.judge))
+        Checkpoints::every(period, file, survey, (begun, &args.judge))
     });
     let mut running = Running {
         untold,

@@ -10,11 +10,12 @@ use super::{
     measure::{Measured, measure},
     say::{print, remark, remark_detaching, say, was_lost},
     survey::{Plan, Survey},
-    written::{Run, text},
+    written::{Begun, Run, text},
 };
 use crate::{
     cli::RunArgs,
     evidence::{Findings, Output},
+    kernel::host_name,
     view::{times_table, totals_table},
     wording,
 };
@@ -22,12 +23,19 @@ use crate::{
 /// Runs the command under the probes. The table goes to standard error: standard
 /// output is the command's.
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let at = now();
+    let host_name = args.with_host_name.then(host_name).flatten();
+    let begun = Begun {
+        argv: &args.command,
+        at: &at,
+        host_name: host_name.as_deref(),
+    };
     let output = args.output.as_deref().map(Output::open).transpose()?;
     let mut plan = Plan::make(&args.targets, args.wait_for_module)?;
     let expectations = expected::parse(&args.judge.expect, &plan.targets)?;
     let replaced = output.as_ref().filter(|_| args.checkpoint.is_some());
     let replaced = replaced.map(Output::replaced).transpose()?;
-    let measured = event_loop()?.block_on(measure(args, &mut plan, replaced))?;
+    let measured = event_loop()?.block_on(measure(args, &mut plan, begun, replaced))?;
     let survey = Survey::of(&plan)?;
     let Measured {
         end,
@@ -58,7 +66,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // Before anything is said: a reader that goes away costs no record.
     let written = output.map(|output| {
         let run = Run {
-            argv: &args.command,
+            begun,
             end: Some(&end),
             wall_ns,
             windows: &windows,
@@ -112,4 +120,11 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         code => code,
     };
     Ok(ExitCode::from(code))
+}
+
+/// The time, in UTC, to the second (RFC 3339).
+fn now() -> String {
+    jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
 }

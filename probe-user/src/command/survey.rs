@@ -18,9 +18,9 @@ use crate::{
     evidence::{Findings, Gate, findings, other_programs},
     kernel::{
         AttachError, OthersSeen, Probes, Symbols, Wanted, Workload, btrfs_is_there, btrfs_presence,
-        identity, is_in_btf, reaches, variant,
+        identity, is_in_btf, mounts, reaches, variant,
     },
-    model::{Classes, Found, Identity, Need, Others, Presence, Target, Variant, Window},
+    model::{Classes, Found, Identity, Mount, Need, Others, Presence, Target, Variant, Window},
     wording::causes,
 };
 
@@ -144,6 +144,8 @@ pub(super) struct Survey {
     pub(super) others: Others,
     /// The targets that are counted on all filesystems, though a scope was asked for.
     unscoped: Vec<String>,
+    /// Each btrfs that is mounted.
+    pub(super) filesystems: Vec<Mount>,
 }
 
 impl Survey {
@@ -193,6 +195,7 @@ impl Survey {
             doubts,
             others: Err(NOT_ATTACHED.to_owned()),
             unscoped: Vec::new(),
+            filesystems: mounts().unwrap_or_default(),
         })
     }
 
@@ -254,6 +257,7 @@ impl Survey {
         let found = findings(&self.targets, &total, gate);
         causes.extend(found.causes);
         warnings.splice(0..0, found.warnings);
+        warnings.extend(self.identity.preemption_not_as_asked());
         match &total.classes {
             Classes::Untold(why) => {
                 warnings.push(format!("it is not told who executed the calls: {why}"));
@@ -379,19 +383,14 @@ mod tests {
             targets.truncate(1);
             targets[0].need = need;
             Survey {
-                identity: Identity {
-                    release: String::new(),
-                    version: String::new(),
-                    machine: String::new(),
-                    boot_id: None,
-                    command_line: None,
-                },
+                identity: Identity::default(),
                 variant: Variant::None,
                 targets,
                 presence: vec![Presence::BuiltIn],
                 doubts: vec![Some("a doubt".to_owned())],
                 others: Ok(vec![Vec::new()]),
                 unscoped: Vec::new(),
+                filesystems: Vec::new(),
             }
         };
         let counted = || Counted {

@@ -11,6 +11,7 @@ mod follow;
 mod grace;
 mod listed;
 mod load;
+mod machine;
 mod mounts;
 mod object;
 mod others;
@@ -29,14 +30,13 @@ mod variant;
 
 pub(crate) use blob::has_btf;
 pub(crate) use error::AttachError;
+pub(crate) use machine::host_name;
 pub(crate) use mounts::{mount_of, mounts, open_mountinfo};
 pub(crate) use object::sha256 as object_sha256;
 pub(crate) use privileges::give_up as give_up_privileges;
 pub(crate) use probes::{Probes, Wanted, Workload};
 pub(crate) use reach::reaches;
-pub(crate) use rights::{
-    lockdown, missing_capabilities, needed_capabilities, perf_event_paranoid, preemption,
-};
+pub(crate) use rights::{lockdown, missing_capabilities, needed_capabilities, perf_event_paranoid};
 pub(crate) use seen::Seen as OthersSeen;
 pub(crate) use symbols::{Symbols, btrfs_is_there, btrfs_presence, is_blacklisted};
 pub(crate) use system::{identity, kprobes_armed, module_instance, monotonic_ns};

@@ -6,14 +6,19 @@ use std::{
     io,
     os::{
         fd::AsRawFd as _,
-        unix::{ffi::OsStringExt as _, fs::OpenOptionsExt as _},
+        unix::{
+            ffi::OsStringExt as _,
+            fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
+        },
     },
     path::{Path, PathBuf},
 };
 
 use probe_ebpf::Filesystem;
+use rustix::fs::{major, minor};
 
-use crate::model::Mount;
+use super::machine::block_device;
+use crate::model::{BlockDevice, Mount};
 
 const MOUNTINFO: &str = "/proc/self/mountinfo";
 const BTRFS: &str = "btrfs";
@@ -54,6 +59,8 @@ struct Row {
     filesystem: Filesystem,
     point: PathBuf,
     kind: String,
+    source: String,
+    options: [String; 2],
 }
 
 impl Row {
@@ -62,8 +69,18 @@ impl Row {
             fsid: fsid(&self.point, self.id),
             filesystem: self.filesystem,
             point: self.point,
+            block: block(&self.source),
+            source: self.source,
+            options: self.options,
         }
     }
+}
+
+/// The device behind a source, if it is one.
+fn block(source: &str) -> Option<BlockDevice> {
+    let found = fs::metadata(source).ok()?;
+    let is_one = found.file_type().is_block_device();
+    is_one.then(|| block_device(major(found.rdev()), minor(found.rdev())))?
 }
 
 fn rows(table: &[u8]) -> impl Iterator<Item = Row> {
@@ -77,12 +94,16 @@ fn row(line: &[u8]) -> Option<Row> {
     let numbers = text(words.nth(1)?)?;
     let (major, minor) = numbers.split_once(':')?;
     let point = unescaped(words.nth(1)?);
-    let kind = words.skip_while(|word| *word != b"-").nth(1)?;
+    let of_mount = words.next()?;
+    let mut words = words.skip_while(|word| *word != b"-").skip(1);
+    let (kind, source, of_super) = (words.next()?, words.next()?, words.next()?);
     Some(Row {
         id,
         filesystem: Filesystem::of_numbers(major.parse().ok()?, minor.parse().ok()?),
         point: PathBuf::from(std::ffi::OsString::from_vec(point)),
         kind: text(kind)?,
+        source: String::from_utf8_lossy(&unescaped(source)).into_owned(),
+        options: [text(of_mount)?, text(of_super)?],
     })
 }
 
@@ -161,10 +182,13 @@ mod tests {
         assert_eq!((row.id, row.kind.as_str()), (77, "btrfs"));
         assert_eq!(row.filesystem, Filesystem::of_numbers(0, 45));
         assert_eq!(row.point, Path::new("/mnt a/b"));
+        assert_eq!(row.source, "/dev/vdb");
+        assert_eq!(row.options, ["rw,noatime", "rw"]);
         for broken in [
             &b""[..],
             b"77 30",
-            b"77 30 0-45 / / rw - btrfs",
+            b"77 30 0:45 / / rw - btrfs",
+            b"77 30 0-45 / / rw - btrfs /dev/vdb rw",
             b"a b c d e f",
         ] {
             assert!(super::row(broken).is_none());

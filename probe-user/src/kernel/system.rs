@@ -2,6 +2,10 @@
 
 use std::{ffi::CStr, fs, io, mem};
 
+use super::{
+    machine::{build, hardware},
+    rights::preemption,
+};
 use crate::model::Identity;
 
 /// Asks the running kernel who it is.
@@ -12,12 +16,16 @@ pub(crate) fn identity() -> io::Result<Identity> {
     if unsafe { libc::uname(&raw mut name) } != 0 {
         return Err(io::Error::last_os_error());
     }
+    let release = text(&name.release);
     Ok(Identity {
-        release: text(&name.release),
+        build: build(&release),
+        release,
         version: text(&name.version),
         machine: text(&name.machine),
         boot_id: line("/proc/sys/kernel/random/boot_id"),
         command_line: line("/proc/cmdline"),
+        preemption: preemption(),
+        hardware: hardware(),
     })
 }
 
@@ -85,7 +93,8 @@ fn text(field: &[libc::c_char]) -> String {
         .unwrap_or_default()
 }
 
-fn line(path: &str) -> Option<String> {
+/// The text of a file without its end, if it has any.
+pub(super) fn line(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim_end().to_owned())
 }
 

@@ -7,8 +7,6 @@ use super::{Identity, Losses, Need, Presence, Target, Variant};
 pub(crate) struct Checked<'a> {
     pub(crate) identity: Identity,
     pub(crate) variant: Variant,
-    /// The live mode; a command line is no proof of it.
-    pub(crate) preemption: Option<String>,
     pub(crate) lockdown: Option<String>,
     pub(crate) perf_event_paranoid: Option<i32>,
     /// What probing takes here.

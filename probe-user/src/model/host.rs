@@ -3,8 +3,10 @@
 
 use std::fmt;
 
+use super::{Build, Hardware};
+
 /// What tells one boot of one kernel from another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// As `uname -r` prints it.
     pub(crate) release: String,
@@ -16,6 +18,24 @@ pub(crate) struct Identity {
     pub(crate) boot_id: Option<String>,
     /// `/proc/cmdline`.
     pub(crate) command_line: Option<String>,
+    /// The live mode, which a command line is no proof of.
+    pub(crate) preemption: Option<String>,
+    pub(crate) build: Build,
+    pub(crate) hardware: Hardware,
+}
+
+impl Identity {
+    /// Says if the mode of preemption is another than the command line asks for.
+    pub(crate) fn preemption_not_as_asked(&self) -> Option<String> {
+        let live = self.preemption.as_deref()?;
+        let mut words = self.command_line.as_deref()?.split_whitespace();
+        // The last one holds (`setup_preempt_mode`, kernel/sched/core.c of Linux 7.2).
+        let asked = words.rfind(|word| word.starts_with("preempt="))?;
+        let asked = asked.strip_prefix("preempt=")?;
+        (asked != live).then(|| {
+            format!("the kernel runs with preempt={live}, its command line asks for {asked}")
+        })
+    }
 }
 
 /// How the kernel keeps the extent buffers whose writeback a transaction handle
@@ -73,4 +93,28 @@ pub(crate) struct Found {
     /// Copies that the compiler made for some of its callers, such as
     /// `f.constprop.0`: a call of one is no call of `f` itself.
     pub(crate) twins: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_of_preemption_that_was_not_taken_is_said() {
+        for (live, line, said) in [
+            (Some("lazy"), Some("quiet preempt=none"), true),
+            (Some("full"), Some("preempt=none preempt=full"), false),
+            (Some("full"), Some("quiet"), false),
+            (None, Some("preempt=none"), false),
+            (Some("full"), None, false),
+        ] {
+            let identity = Identity {
+                preemption: live.map(str::to_owned),
+                command_line: line.map(str::to_owned),
+                ..Identity::default()
+            };
+            let words = identity.preemption_not_as_asked();
+            assert_eq!(words.is_some(), said, "{words:?}");
+        }
+    }
 }

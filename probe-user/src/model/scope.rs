@@ -7,7 +7,7 @@ use std::{
 
 use probe_ebpf::Filesystem;
 
-use super::{Counts, Need, Target, Window};
+use super::{BlockDevice, Counts, Need, Target, Window};
 
 /// A btrfs that is, or was, mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,12 @@ pub(crate) struct Mount {
     pub(crate) point: PathBuf,
     /// As `8-4-4-4-12` hexadecimal digits; `None` if the mount could not be asked.
     pub(crate) fsid: Option<String>,
+    /// What was mounted, such as `/dev/ram0`.
+    pub(crate) source: String,
+    /// As mountinfo has them: of the mount, and of the super block.
+    pub(crate) options: [String; 2],
+    /// The first of its devices.
+    pub(crate) block: Option<BlockDevice>,
 }
 
 /// What was asked for, and what was found of it until now.
@@ -209,6 +215,9 @@ mod tests {
             filesystem: of,
             point: point.into(),
             fsid: None,
+            source: String::new(),
+            options: [String::new(), String::new()],
+            block: None,
         };
         let mut scope = Scope {
             asked: vec!["--mount /a".to_owned()],

@@ -37,7 +37,7 @@ pub(crate) fn check_table(checked: &Checked<'_>) -> String {
             format!("{} {}", checked.identity.release, checked.identity.machine),
         ),
         ("inhibition", checked.variant.to_string()),
-        ("preemption", or_unknown(&checked.preemption)),
+        ("preemption", or_unknown(&checked.identity.preemption)),
         ("lockdown", or_unknown(&checked.lockdown)),
         (
             "paranoid",
@@ -103,13 +103,11 @@ mod tests {
         Checked {
             identity: Identity {
                 release: "7.3.4+deb13-cloud-amd64".to_owned(),
-                version: String::new(),
                 machine: "x86_64".to_owned(),
-                boot_id: None,
-                command_line: None,
+                preemption: Some("lazy".to_owned()),
+                ..Identity::default()
             },
             variant,
-            preemption: Some("lazy".to_owned()),
             lockdown: Some("none".to_owned()),
             perf_event_paranoid: Some(2),
             needed_capabilities: vec!["CAP_BPF", "CAP_PERFMON"],
@@ -149,14 +147,18 @@ mod tests {
         text.push('\n');
         let absent = [Presence::Absent, Presence::Absent, Presence::Absent];
         let why = "no /sys/kernel/btf/vmlinux";
+        let seen = || checked(&targets, &absent, Variant::Unknown(why.to_owned()), known());
         let unknown = Checked {
-            preemption: None,
+            identity: Identity {
+                preemption: None,
+                ..seen().identity
+            },
             lockdown: None,
             perf_event_paranoid: None,
             missing_capabilities: vec!["CAP_BPF", "CAP_PERFMON"],
             kernel_btf: false,
             kprobes_armed: Err("/proc/sys/kernel/ftrace_enabled is 0".to_owned()),
-            ..checked(&targets, &absent, Variant::Unknown(why.to_owned()), known())
+            ..seen()
         };
         text.push_str(&check_table(&unknown));
         assert_golden("check.txt", &text);

@@ -36,6 +36,8 @@ fn clippy_host() -> Result<()> {
         "--locked",
         "--workspace",
         "--all-targets",
+        "--features",
+        build_cmd::REFEREE_FEATURE,
     ]);
     process::run_shown(cargo.args(["--", "-D", "warnings"]))
 }
@@ -91,6 +93,8 @@ fn cargo_test(more: &[&str]) -> Result<(usize, Vec<String>, String)> {
         "--quiet",
         "--locked",
         "--workspace",
+        "--features",
+        build_cmd::REFEREE_FEATURE,
         "--no-fail-fast",
     ]);
     cargo.args(more);

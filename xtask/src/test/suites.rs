@@ -58,6 +58,8 @@ pub(super) enum Judged {
     Checkpoint,
     /// A benchmark whose numbers follow.
     Bench,
+    /// What a record and a bundle say, computed again.
+    Evidence,
     /// Tables on a terminal.
     Terminal,
     /// A kernel that is locked down.
@@ -81,6 +83,7 @@ impl Judged {
             Self::Scope => "scope",
             Self::Checkpoint => "checkpoint",
             Self::Bench => "bench",
+            Self::Evidence => "evidence",
             Self::Terminal => "terminal",
             Self::Lockdown => "lockdown",
         }
@@ -253,6 +256,7 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
         plain(NEWEST.kernel, &["btrfs", "brd", "loop"], Judged::Scope),
         plain(NEWEST.kernel, LOADED, Judged::Checkpoint),
         plain(NEWEST.kernel, LOADED, Judged::Bench),
+        plain(NEWEST.kernel, LOADED, Judged::Evidence),
         plain(NEWEST.kernel, LOADED, Judged::Terminal),
         Suite {
             append: "lockdown=confidentiality",

@@ -2,13 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     fs::File,
     io::{self, Read as _},
     path::Path,
 };
 
 use sha2::{Digest as _, Sha256};
+
+use crate::wording::hex;
 
 /// Its name.
 pub(crate) const MANIFEST: &str = "SHA256SUMS";
@@ -33,16 +34,10 @@ pub(crate) fn sha256_of(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// A line for each file, by name.
 #[cfg(test)]
 pub(crate) fn manifest(hashes: &BTreeMap<String, String>) -> String {
+    use std::fmt::Write as _;
     hashes.iter().fold(String::new(), |mut text, (name, hash)| {
         let _ = writeln!(text, "{hash}  {name}");
         text

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{
     FUNCTIONS,
     clone::Pair,
-    cowprobe::{RECORD, calls_and_missed, cowprobe, missed, record, status},
+    cowprobe::{RECORD, calls_and_missed, cowprobe, document, missed, record, status},
     filesystem::{self, Load, sh},
     kprobe_profile,
     report::{Check, Report},
@@ -48,7 +48,7 @@ fn bench() -> String {
 /// A checkpoint of a run that counted so many remaps.
 fn checkpoint(path: &str, remaps: u64) -> anyhow::Result<Value> {
     let text = fs::read_to_string(path).with_context(|| format!("no {path}"))?;
-    let record: Value = serde_json::from_str(&text).with_context(|| format!("half: {text}"))?;
+    let record = document(&text).with_context(|| format!("half: {text}"))?;
     ensure!(record["schema"] == "cowprobe-record-1", "{record}");
     ensure!(
         record["complete"] == false && record["exit"].is_null(),
@@ -83,7 +83,7 @@ fn killed() -> anyhow::Result<String> {
         let Ok(text) = fs::read_to_string(RECORD) else {
             return Ok(None);
         };
-        let record: Value = serde_json::from_str(&text).with_context(|| format!("half: {text}"))?;
+        let record = document(&text).with_context(|| format!("half: {text}"))?;
         Ok(record["targets"][0]["calls"].as_u64())
     };
     while calls()? != Some(1000) {
@@ -226,7 +226,7 @@ fn full() -> anyhow::Result<String> {
 
 fn freed() -> anyhow::Result<String> {
     let (code, stderr, left) = on_full_disk(&format!("rm {FILL}"))?;
-    let record: Value = serde_json::from_str(&left)?;
+    let record = document(&left)?;
     ensure!(code == Some(status(&missed(&record))), "{code:?}: {stderr}");
     ensure!(record["complete"] == true, "{record}");
     ensure!(record["targets"][0]["calls"] == 1000, "{record}");

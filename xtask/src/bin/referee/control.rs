@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     client::{ACK, CLONES, CTL, Scenario},
-    cowprobe::{RECORD, Ran, cowprobe, missed, record, status},
+    cowprobe::{RECORD, Ran, cowprobe, document, missed, record, status},
     filesystem::{self, Load, sh},
     report::{Check, Report},
 };
@@ -174,7 +174,7 @@ fn short_windows(windows: usize) -> anyhow::Result<String> {
         .lines()
         .last()
         .context("the second one says nothing")?;
-    let last: Value = serde_json::from_str(last)?;
+    let last = document(last)?;
     let all = clones(&last["total"][0])?;
     ensure!(all == clones_made, "{all} of {clones_made}: {last}");
     Ok(format!(

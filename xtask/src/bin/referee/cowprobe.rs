@@ -1,8 +1,12 @@
 //! Runs cowprobe as a user does, and reads the record that it wrote.
 
-use std::process::{Command, Output, Stdio};
+use std::{
+    process::{Command, Output, Stdio},
+    sync::LazyLock,
+};
 
 use anyhow::{Context as _, ensure};
+use jsonschema::Validator;
 use serde_json::Value;
 
 /// Where a record goes.
@@ -59,8 +63,49 @@ pub(crate) fn cowprobe(args: &[&str]) -> anyhow::Result<Ran> {
 
 /// The record that the last run wrote.
 pub(crate) fn record() -> anyhow::Result<Value> {
-    let text = std::fs::read_to_string(RECORD).context("no record")?;
-    serde_json::from_str(&text).context("the record is not JSON")
+    document(&std::fs::read_to_string(RECORD).context("no record")?)
+}
+
+/// The forms of what cowprobe writes.
+const SCHEMAS: [(&str, &str); 3] = [
+    (
+        "cowprobe-record-1",
+        include_str!("../../../../probe-user/schema/cowprobe-record-1.schema.json"),
+    ),
+    (
+        "cowprobe-interval-1",
+        include_str!("../../../../probe-user/schema/cowprobe-interval-1.schema.json"),
+    ),
+    (
+        "cowprobe-check-1",
+        include_str!("../../../../probe-user/schema/cowprobe-check-1.schema.json"),
+    ),
+];
+
+/// The same, ready to compare with.
+static VALIDATORS: LazyLock<[Validator; 3]> = LazyLock::new(|| {
+    SCHEMAS.map(|(_, text)| {
+        let schema = serde_json::from_str(text).expect("JSON");
+        jsonschema::draft202012::new(&schema).expect("a schema")
+    })
+});
+
+/// What cowprobe wrote, if it is as the schema that it names says.
+pub(crate) fn document(text: &str) -> anyhow::Result<Value> {
+    let document: Value = serde_json::from_str(text).context("it is not JSON")?;
+    let named = &document["schema"];
+    let place = SCHEMAS.iter().position(|(name, _)| named == *name);
+    let place = place.with_context(|| format!("there is no schema {named}"))?;
+    let errors = VALIDATORS[place].iter_errors(&document);
+    let errors: Vec<_> = errors
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect();
+    ensure!(
+        errors.is_empty(),
+        "not as {named} says: {}",
+        errors.join("; ")
+    );
+    Ok(document)
 }
 
 /// Calls and missed calls together, for each function in order.

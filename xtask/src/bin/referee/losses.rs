@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     FUNCTIONS,
-    cowprobe::{RECORD, Ran, calls_and_missed, cowprobe, record},
+    cowprobe::{RECORD, Ran, calls_and_missed, cowprobe, document, record},
     filesystem::{self, Load},
     kprobe_profile,
     report::Report,
@@ -317,10 +317,10 @@ fn of_an_interval(cpus: u32) -> anyhow::Result<String> {
     let mut before = 0;
     let mut lossy = 0;
     let text = watch(&["--json"])?;
-    let documents: Vec<Value> = text
+    let documents = text
         .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
+        .map(document)
+        .collect::<anyhow::Result<Vec<_>>>()?;
     for document in &documents {
         let interval = missed(&document["interval"][3])?;
         let total = missed(&document["total"][3])?;

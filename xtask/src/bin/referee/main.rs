@@ -15,6 +15,7 @@ mod client;
 mod clone;
 mod control;
 mod cowprobe;
+mod evidence;
 mod faults;
 mod filesystem;
 mod interrupts;
@@ -112,6 +113,8 @@ enum Suite {
     Whose,
     /// A benchmark whose numbers follow
     Bench,
+    /// What a record and a bundle say, computed again
+    Evidence,
     /// Records of runs that are not over
     Checkpoint,
     /// On which filesystem they were
@@ -180,6 +183,7 @@ fn main() -> ExitCode {
         Suite::MapOperations => return work(map_operations::run()),
         Suite::Whose => whose::run(&mut report),
         Suite::Bench => bench::run(&mut report),
+        Suite::Evidence => evidence::run(&mut report),
         Suite::Checkpoint => checkpoint::run(&mut report),
         Suite::Scope => scope::run(&mut report),
         Suite::CloneOnce => return work(whose::clone_once()),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{
     FUNCTIONS,
     bpftrace::json,
-    cowprobe::{RECORD, Ran, cowprobe, record},
+    cowprobe::{RECORD, Ran, cowprobe, document, record},
 };
 
 const OUTPUT: &str = "/tmp/others.out";
@@ -57,7 +57,7 @@ pub(crate) fn are_noted() -> anyhow::Result<String> {
         }
     }
     let last = watch.stdout.lines().last().context("no document")?;
-    let last: Value = serde_json::from_str(last)?;
+    let last = document(last)?;
     ensure!(
         last["total"][1]["other_programs"][0]["kind"] == "kprobe.multi",
         "{last}"

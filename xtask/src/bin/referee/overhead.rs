@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde::Serialize;
 
 use super::{
-    cowprobe::{RECORD, Ran, cowprobe, record},
+    cowprobe::{RECORD, Ran, cowprobe, document, record},
     filesystem::sh,
     kprobe_profile,
     latency::{FUNCTION, HITS, left, maps_of},
@@ -206,7 +206,7 @@ fn watched(me: &str) -> anyhow::Result<()> {
     let out = Command::new("sh").args(["-c", &shell]).output()?;
     let ran = Ran::from_output(&out);
     let last = ran.stdout.lines().last().context("no document")?;
-    let last: serde_json::Value = serde_json::from_str(last)?;
+    let last = document(last)?;
     let target = last["total"].as_array().and_then(|t| t.last());
     let target = target.with_context(|| ran.stderr.clone())?;
     ensure!(target["calls"] == HITS, "{target}");

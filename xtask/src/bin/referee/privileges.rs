@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     FUNCTIONS,
-    cowprobe::{Ran, cowprobe},
+    cowprobe::{Ran, cowprobe, document},
     filesystem::sh,
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn given_up() -> anyhow::Result<String> {
         .concat(),
     )?;
     ran.expect(0)?;
-    let record: Value = serde_json::from_str(&fs::read_to_string(&place)?)?;
+    let record = document(&fs::read_to_string(&place)?)?;
     fs::remove_dir_all(THEIRS)?;
     let tasks: Vec<&str> = ran.stdout.split("Name:").skip(1).collect();
     let [command, threads @ ..] = &tasks[..] else {

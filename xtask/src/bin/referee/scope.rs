@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::{
-    cowprobe::{RECORD, cowprobe, missed, record, status},
+    cowprobe::{RECORD, cowprobe, document, missed, record, status},
     filesystem::{MOUNT, sh, unmount},
     report::{Check, Report},
 };
@@ -244,8 +244,8 @@ fn documents() -> anyhow::Result<String> {
     let args = ["--json", "--mount", MOUNT, "-I", "100", "--duration", "1"];
     let ran = cowprobe(&[&["watch"], &args[..]].concat())?;
     ran.expect(1)?;
-    let documents = ran.stdout.lines().map(serde_json::from_str);
-    let documents = documents.collect::<Result<Vec<Value>, _>>()?;
+    let documents = ran.stdout.lines().map(document);
+    let documents = documents.collect::<anyhow::Result<Vec<_>>>()?;
     let (last, live) = documents.split_last().context("no document")?;
     let device = device_of(MOUNT)?;
     for document in live.iter().chain([last]) {

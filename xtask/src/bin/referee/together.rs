@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::{
     FUNCTIONS,
-    cowprobe::{RECORD, Ran, calls_and_missed, cowprobe, missed, record, status},
+    cowprobe::{RECORD, Ran, calls_and_missed, cowprobe, document, missed, record, status},
     filesystem::{self, Load},
     kprobe_profile, others, overlay,
     report::{Check, Report},
@@ -83,7 +83,7 @@ fn two_at_once() -> anyhow::Result<String> {
         &dir,
     ])?;
     let outer = record()?;
-    let inner: Value = serde_json::from_str(&fs::read_to_string(INNER)?)?;
+    let inner = document(&fs::read_to_string(INNER)?)?;
     // What fails the inner one is passed on by the outer.
     ran.expect(status(&[missed(&outer), missed(&inner)].concat()))?;
     for record in [&outer, &inner] {
@@ -156,7 +156,7 @@ fn watching_costs_nothing() -> anyhow::Result<String> {
     ensure!(status.success(), "the workload: {status}");
     let last = read.join().expect("it does not panic")?;
     let count = count.load(Relaxed);
-    let last: Value = serde_json::from_str(&last)?;
+    let last = document(&last)?;
     ensure!(
         last["last"] == true && count > MANY_READS,
         "{count} documents, {last}"

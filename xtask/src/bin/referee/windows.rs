@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     FUNCTIONS,
     bpftrace::Bpftrace,
-    cowprobe::{RECORD, calls_and_missed, cowprobe, missed, record, status},
+    cowprobe::{RECORD, calls_and_missed, cowprobe, document, missed, record, status},
     filesystem::{self, Load},
     kprobe_profile, others, preemption, privileges,
     referees::Reading,
@@ -53,6 +53,9 @@ fn check(inhibition: &str) -> anyhow::Result<String> {
         let row = row.with_context(|| format!("no row for {function}"))?;
         ensure!(row.ends_with("yes"), "{row}");
     }
+    let json = cowprobe(&["check", "--json"])?;
+    json.expect(0)?;
+    document(&json.stdout)?;
     Ok(line.to_owned())
 }
 

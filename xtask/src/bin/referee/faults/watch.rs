@@ -10,10 +10,9 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use serde_json::Value;
 
 use super::super::{
-    cowprobe::{Ran, cowprobe},
+    cowprobe::{Ran, cowprobe, document},
     filesystem::sh,
 };
 
@@ -73,11 +72,11 @@ pub(super) fn a_full_disk_is_said() -> anyhow::Result<String> {
 pub(super) fn json_is_a_document_a_line() -> anyhow::Result<String> {
     let ran = cowprobe(&["watch", "-I", "200", "--duration", "1", "--json"])?;
     ran.expect(0)?;
-    let documents: Vec<Value> = ran
+    let documents = ran
         .stdout
         .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
+        .map(document)
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let (last, others) = documents.split_last().context("no document")?;
     ensure!(last["last"] == true, "{last}");
     ensure!(
@@ -115,7 +114,7 @@ pub(super) fn a_prompt_prints_now() -> anyhow::Result<String> {
     sh("kill", &["-USR1", &pid])?;
     let mut line = String::new();
     out.read_line(&mut line)?;
-    let document: Value = serde_json::from_str(&line)?;
+    let document = document(&line)?;
     ensure!(document["last"] == false, "{document}");
     sh("kill", &["-INT", &pid])?;
     drop(out);

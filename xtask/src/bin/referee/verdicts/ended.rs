@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::{
     super::{
-        cowprobe::{RECORD, Ran, record},
+        cowprobe::{RECORD, Ran, document, record},
         filesystem::sh,
     },
     Case, Ended,
@@ -135,7 +135,7 @@ pub(super) fn watch(case: &Case, more: &[&str]) -> anyhow::Result<Said> {
         bail!("not two");
     };
     let last = documents.lines().last().context("no document")?;
-    let last: Value = serde_json::from_str(last)?;
+    let last = document(last)?;
     ensure!(last["last"] == true, "{last}");
     // The totals are the last block.
     let totals = tables.rfind("\nkernel ").map_or(0, |at| at + 1);
