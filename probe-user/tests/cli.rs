@@ -180,3 +180,100 @@ fn verify_says_what_follows_and_what_does_not() {
     let line = "cowprobe: control-sandwich.tsv, line 1: it has a carriage return";
     assert!(stderr(&out).starts_with(line), "{}", stderr(&out));
 }
+
+/// Compares what was printed with a golden file; `UPDATE=1` writes it anew.
+fn assert_golden(name: &str, out: &Output) {
+    let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = String::from_utf8(out.stdout.clone()).expect("UTF-8");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &text).expect("writes the golden file");
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, golden, "{name} differs; UPDATE=1 accepts it");
+}
+
+const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/record.json");
+const PUBLIC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/public");
+
+#[test]
+fn a_report_has_four_forms() {
+    for (format, name) in [
+        ("mail", "report-record.txt"),
+        ("markdown", "report-record.md"),
+        ("tsv", "report-record.tsv"),
+        ("json", "report-record.json"),
+    ] {
+        let who = "Ada Example <ada@example.org>";
+        let out = cowprobe(&["report", RECORD, "--format", format, "--tested-by", who]);
+        assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+        assert_golden(name, &out);
+        let said = String::from_utf8_lossy(&out.stdout).contains(who);
+        assert_eq!(said, format != "tsv", "{format}");
+    }
+}
+
+#[test]
+fn the_public_figures_come_out_to_the_digit() {
+    let out = cowprobe(&["report", PUBLIC]);
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    assert_golden("report-public.txt", &out);
+    let mail = String::from_utf8_lossy(&out.stdout).into_owned();
+    // Of the mail that they were published with.
+    for figure in [
+        "2000", "7473", "2033", "2943.790", "2159.123", "2970.446", "-26.986%", "3535.456",
+        "2762.835", "3546.942", "-21.980%", "0.905%", "0.325%", "-27.178%", "-22.128%",
+    ] {
+        assert!(mail.contains(figure), "{figure}");
+    }
+}
+
+#[test]
+fn there_is_no_tested_by_where_a_gate_failed() {
+    let who = "Ada Example <ada@example.org>";
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("record.json");
+    let good = std::fs::read_to_string(RECORD).expect("reads");
+    let check = |change: &dyn Fn(&mut serde_json::Value), words: &str| {
+        let mut record = serde_json::from_str(&good).expect("JSON");
+        change(&mut record);
+        std::fs::write(&path, record.to_string()).expect("writes");
+        let path = path.to_str().expect("UTF-8");
+        let out = cowprobe(&["report", path, "--tested-by", who]);
+        assert_eq!(out.status.code(), Some(1), "{words}");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(!text.contains("Tested-by"), "{text}");
+        assert!(text.contains("\nFailed\n"), "{text}");
+        assert!(stderr(&out).contains(words), "{}", stderr(&out));
+    };
+    let gate = "expected remap==41: counted 40: failed";
+    check(
+        &|r| r["exit"] = serde_json::json!({"code": 1, "causes": [gate]}),
+        gate,
+    );
+    check(&|r| r["targets"][0]["calls"] = 41.into(), "calls: 41, but");
+    check(
+        &|r| r["targets"][0]["verdict"] = "INEXACT".into(),
+        "verdict: INEXACT, but",
+    );
+    check(
+        &|r| (r["complete"], r["exit"]) = (false.into(), serde_json::Value::Null),
+        "checkpoint",
+    );
+    // Tables alone do not tell whether calls were missed.
+    let out = cowprobe(&["report", PUBLIC, "--tested-by", who]);
+    assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
+    assert!(!String::from_utf8_lossy(&out.stdout).contains("Tested-by"));
+    std::fs::write(&path, &good[..good.len() / 2]).expect("writes");
+    let out = cowprobe(&["report", path.to_str().expect("UTF-8")]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(out.stdout.is_empty());
+    let said = stderr(&out);
+    assert!(
+        said.lines().count() == 1 && said.contains("record.json, line "),
+        "{said}"
+    );
+    for wrong in ["Ada", "Ada <ada>"] {
+        let out = cowprobe(&["report", RECORD, "--tested-by", wrong]);
+        assert_eq!(out.status.code(), Some(2), "{wrong}");
+    }
+}

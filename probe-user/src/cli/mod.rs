@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 mod values;
 
 pub(crate) use values::{ControlPlace, Delay};
-use values::{delay, fsid, range_bytes, seconds};
+use values::{delay, fsid, person, range_bytes, seconds};
 
 use crate::workload::SECTOR_BYTES;
 
@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Show live tables until Ctrl-C or for --duration, then totals
     Watch(WatchArgs),
+    /// Print what a record or a folder says, for a mail to a list
+    Report(ReportArgs),
     /// Compute the tables and the record of a folder again
     Verify(VerifyArgs),
     /// Run a workload of known size
@@ -185,6 +187,31 @@ pub(crate) struct WatchArgs {
     /// Write a JSON document a line instead of tables
     #[arg(long, conflicts_with = "hist")]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReportArgs {
+    /// A record, or a folder as of --bundle
+    pub(crate) path: PathBuf,
+    /// How to write it
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// End with this name, unless a gate failed
+    #[arg(long, value_name = "NAME <MAIL>", value_parser = person)]
+    pub(crate) tested_by: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// At most 72 columns of ASCII
+    #[default]
+    Mail,
+    /// For a web page
+    Markdown,
+    /// A row for each value
+    Tsv,
+    /// One document, cowprobe-report-1
+    Json,
 }
 
 #[derive(Args, Debug)]

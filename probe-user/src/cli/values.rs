@@ -92,6 +92,31 @@ impl ControlPlace {
     }
 }
 
+/// A name and an address, as a mail's header has them.
+pub(super) fn person(text: &str) -> Result<String, String> {
+    let wrong = || Err("write it as 'Ada Example <ada@example.org>'".to_owned());
+    let Some((name, address)) = text.split_once(" <") else {
+        return wrong();
+    };
+    let Some(address) = address.strip_suffix('>') else {
+        return wrong();
+    };
+    let of_address = |c: char| c.is_ascii_graphic() && !"<>".contains(c);
+    let of_name = |c: char| !c.is_control() && !"<>".contains(c);
+    let halves = address.split_once('@');
+    let is_address = halves
+        .is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !host.contains('@'));
+    if name.trim() != name
+        || name.is_empty()
+        || !name.chars().all(of_name)
+        || !is_address
+        || !address.chars().all(of_address)
+    {
+        return wrong();
+    }
+    Ok(text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +164,24 @@ mod tests {
         }
         for text in ["-2", "1.5", "NaN", "99999999999999999999", ""] {
             assert!(delay(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_person_has_a_name_and_an_address() {
+        for (text, good) in [
+            ("Ada Example <ada@example.org>", true),
+            ("\u{c9}va Example <eva@example.org>", true),
+            ("Ada <ada>", false),
+            ("<ada@example.org>", false),
+            (" <ada@example.org>", false),
+            ("Ada Example", false),
+            ("Ada\nTested-by: X <ada@example.org>", false),
+            ("Ada <a@b@c>", false),
+            ("Ada <a@b> <c@d>", false),
+            ("Ada <a @b>", false),
+        ] {
+            assert_eq!(person(text).is_ok(), good, "{text:?}");
         }
     }
 }

@@ -13,6 +13,7 @@ mod held;
 mod measure;
 mod orders;
 mod ready;
+mod report;
 mod run;
 mod say;
 mod scope;
@@ -50,6 +51,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::check(&args, &mut io::stdout().lock()),
         Command::Run(args) => run::run(&args),
         Command::Watch(args) => watch::watch(&args),
+        Command::Report(args) => report::report(&args, &mut io::stdout().lock()),
         Command::Verify(args) => verify::verify(&args, &mut io::stdout().lock()),
         Command::Bench(Bench::Remap(args)) => bench::remap(&args, &mut io::stdout().lock()),
     }

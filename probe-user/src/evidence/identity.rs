@@ -80,6 +80,8 @@ pub(crate) struct Tool {
     #[cfg_attr(test, schemars(extend("const" = "cowprobe")))]
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
+    /// Its own command line.
+    pub(crate) argv: Vec<String>,
     /// SHA-256 of the BPF object, in hexadecimal.
     pub(crate) ebpf_sha256: Option<String>,
 }

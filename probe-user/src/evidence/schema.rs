@@ -3,6 +3,7 @@
 use schemars::{JsonSchema, generate::SchemaSettings};
 
 use super::{CheckRecord, IntervalRecord, Record};
+use crate::model::Report;
 
 /// Compares a type's schema with its file, or writes it with `UPDATE=1`.
 fn check<T: JsonSchema>(name: &str) {
@@ -27,4 +28,5 @@ fn each_document_has_its_schema() {
     check::<Record>(Record::SCHEMA);
     check::<IntervalRecord>(IntervalRecord::SCHEMA);
     check::<CheckRecord>(CheckRecord::SCHEMA);
+    check::<Report>(Report::SCHEMA);
 }

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What tells one build of a kernel from another of the same name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Build {
     /// Compiler and linker, as /proc/version names them.
@@ -25,7 +25,7 @@ pub(crate) struct Build {
 }
 
 /// The machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Hardware {
     pub(crate) cpu_model: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Hardware {
 }
 
 /// A block device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct BlockDevice {
     /// The kernel's name for it, such as "ram0".

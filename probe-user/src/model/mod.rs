@@ -7,6 +7,7 @@ mod histogram;
 mod host;
 mod machine;
 mod other;
+mod report;
 mod scope;
 mod snapshot;
 mod sum;
@@ -20,6 +21,9 @@ pub(crate) use histogram::Histogram;
 pub(crate) use host::{Found, Identity, Presence, Variant};
 pub(crate) use machine::{BlockDevice, Build, Hardware};
 pub(crate) use other::{OtherProgram, Others};
+pub(crate) use report::{
+    Between, Comparison, CountedFunction, Fact, LatencyBlock, Part as ReportPart, Report, Timing,
+};
 pub(crate) use scope::{Mount, Scope, filesystem_name};
 pub(crate) use snapshot::{Classes, Losses, Part, Reading, Snapshot};
 pub(crate) use sum::{Brief, BriefCounts};

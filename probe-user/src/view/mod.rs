@@ -3,6 +3,7 @@
 
 mod bars;
 mod check;
+mod report;
 mod rounds;
 mod terminal;
 mod time;
@@ -11,6 +12,7 @@ mod watch;
 
 pub(crate) use bars::histogram;
 pub(crate) use check::check_table;
+pub(crate) use report::{report_mail, report_markdown, report_tsv};
 pub(crate) use rounds::{Rounds, rounds_table};
 pub(crate) use terminal::{Screen, size};
 pub(crate) use time::time;

@@ -67,6 +67,9 @@ fn record(survey: &Survey, run: Run<'_>) -> Record {
         tool: Tool {
             name: "cowprobe",
             version: env!("CARGO_PKG_VERSION"),
+            argv: std::env::args_os()
+                .map(|w| w.to_string_lossy().into_owned())
+                .collect(),
             ebpf_sha256: object_sha256(),
         },
         started_at: run.begun.at.to_owned(),

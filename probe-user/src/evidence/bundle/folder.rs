@@ -66,6 +66,12 @@ impl Folder {
         Ok(bundle)
     }
 
+    /// Those of its files that are tables or the record, in the order of their names.
+    pub(super) fn known(&self) -> impl Iterator<Item = &str> {
+        let names = self.names.iter().map(String::as_str);
+        names.filter(|name| TABLES.contains(name) || *name == RECORD)
+    }
+
     pub(super) fn has(&self, name: &str) -> bool {
         self.names.iter().any(|there| there == name)
     }

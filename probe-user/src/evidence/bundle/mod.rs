@@ -2,10 +2,14 @@
 //! benchmark, in tables that a reviewer can compute again.
 
 mod comparison;
+mod facts;
 mod folder;
+mod follows;
 mod manifest;
 mod points;
 mod recorded;
+mod reported;
+mod spread;
 mod tables;
 mod tsv;
 mod verified;
@@ -14,6 +18,7 @@ mod verified;
 mod tests;
 
 pub(crate) use manifest::sha256;
+pub(crate) use reported::report;
 pub(crate) use tables::Timed;
 pub(crate) use tsv::text as table_text;
 pub(crate) use verified::Verified;

@@ -67,7 +67,7 @@ pub(crate) fn record() -> anyhow::Result<Value> {
 }
 
 /// The forms of what cowprobe writes.
-const SCHEMAS: [(&str, &str); 3] = [
+const SCHEMAS: [(&str, &str); 4] = [
     (
         "cowprobe-record-1",
         include_str!("../../../../probe-user/schema/cowprobe-record-1.schema.json"),
@@ -80,10 +80,14 @@ const SCHEMAS: [(&str, &str); 3] = [
         "cowprobe-check-1",
         include_str!("../../../../probe-user/schema/cowprobe-check-1.schema.json"),
     ),
+    (
+        "cowprobe-report-1",
+        include_str!("../../../../probe-user/schema/cowprobe-report-1.schema.json"),
+    ),
 ];
 
 /// The same, ready to compare with.
-static VALIDATORS: LazyLock<[Validator; 3]> = LazyLock::new(|| {
+static VALIDATORS: LazyLock<[Validator; 4]> = LazyLock::new(|| {
     SCHEMAS.map(|(_, text)| {
         let schema = serde_json::from_str(text).expect("JSON");
         jsonschema::draft202012::new(&schema).expect("a schema")
