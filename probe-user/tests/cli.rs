@@ -54,7 +54,7 @@ fn wrong_words_get_one_line_and_exit_2() {
                 "fifo:c,a",
                 ".",
             ][..],
-            "cannot be used with",
+            "times under probes are no evidence; ask for them with --probed-times",
         ),
         (
             &[
@@ -127,22 +127,41 @@ fn an_unwritable_output_stops_before_anything_runs() {
     assert!(!std::path::Path::new(mark).exists());
 }
 
-#[test]
-fn help_and_version_go_to_standard_output() {
-    for args in [
-        &["--help"][..],
-        &["run", "--help"],
-        &["bench", "remap", "--help"],
-        &["verify", "--help"],
-        &["--version"],
-    ] {
-        let out = cowprobe(args);
-        assert_eq!(out.status.code(), Some(0), "{args:?}");
-        assert!(out.stderr.is_empty(), "{args:?}: {}", stderr(&out));
-        let text = String::from_utf8(out.stdout).expect("UTF-8");
-        assert!(!text.is_empty());
-        assert!(text.lines().all(|l| l.len() <= 80), "{args:?}: {text}");
+/// The help of a command and of all below it.
+fn helps(words: &[&str], all: &mut Vec<String>) {
+    let out = cowprobe(&[words, &["--help"]].concat());
+    assert_eq!(out.status.code(), Some(0), "{words:?}");
+    assert!(out.stderr.is_empty(), "{words:?}: {}", stderr(&out));
+    let text = String::from_utf8(out.stdout).expect("UTF-8");
+    let commands = text
+        .split_once("\nCommands:\n")
+        .map_or("", |(_, rest)| rest);
+    for line in commands.lines().take_while(|line| !line.is_empty()) {
+        // What goes on in the next line is deeper.
+        let name = line.strip_prefix("  ").and_then(|l| l.split(' ').next());
+        if let Some(name) = name.filter(|name| !name.is_empty() && *name != "help") {
+            helps(&[words, &[name]].concat(), all);
+        }
     }
+    all.push(text);
+}
+
+#[test]
+fn every_help_fits_80_columns() {
+    let mut all = Vec::new();
+    helps(&[], &mut all);
+    assert!(all.len() >= 8, "{}", all.len());
+    for text in all {
+        let wide: Vec<_> = text.lines().filter(|l| l.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{wide:?}");
+    }
+}
+
+#[test]
+fn the_version_goes_to_standard_output() {
+    let out = cowprobe(&["--version"]);
+    assert_eq!(out.status.code(), Some(0));
+    assert!(out.stderr.is_empty() && out.stdout.starts_with(b"cowprobe "));
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 mod values;
 
 pub(crate) use values::{ControlPlace, Delay};
-use values::{delay, fsid, person, range_bytes, seconds};
+use values::{delay, fsid, label, person, range_bytes, seconds};
 
 use crate::workload::SECTOR_BYTES;
 
@@ -37,6 +37,9 @@ pub(crate) enum Command {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n\
+\x20 cowprobe check\n\
+\x20 cowprobe check --probe btrfs:btrfs_clone --json")]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) targets: TargetArgs,
@@ -46,7 +49,7 @@ pub(crate) struct CheckArgs {
 }
 
 /// What is probed beside the three.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct TargetArgs {
     /// Probe another function, too; up to 32 times
     #[arg(long, value_name = "[MODULE:]SYMBOL")]
@@ -118,7 +121,24 @@ pub(crate) struct ScopeArgs {
     pub(crate) cgroup: Option<PathBuf>,
 }
 
-#[derive(Args, Debug)]
+/// Of a run whose command is a benchmark of ours.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct BenchedArgs {
+    /// CMD is the words of a 'cowprobe bench': time its loops without probes, then
+    /// run it again and count them
+    #[arg(long, conflicts_with_all = ["control", "delay"])]
+    pub(crate) bench: bool,
+    /// Keep the times of the counted loops, too, marked as no evidence
+    #[arg(long, requires = "bench")]
+    pub(crate) probed_times: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(group = ArgGroup::new("written").args(["output", "bundle"]).multiple(true))]
+#[command(after_help = "Examples:\n\
+\x20 cowprobe run -o record.json -- cowprobe bench remap /mnt\n\
+\x20 cowprobe run --mount /mnt --expect remap==2000 -- cowprobe bench remap /mnt\n\
+\x20 cowprobe run --bench --bundle evidence -- remap --rounds 3 -n 1000 /mnt")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) targets: TargetArgs,
@@ -147,8 +167,21 @@ pub(crate) struct RunArgs {
     /// as a record with "complete": false
     #[arg(long, value_name = "SECS", value_parser = seconds, requires = "output")]
     pub(crate) checkpoint: Option<Duration>,
+    /// Write a folder DIR that 'verify' and 'report' read: the record, what CMD
+    /// printed, tables in the columns of the public evidence, SHA-256 sums
+    #[arg(long, value_name = "DIR")]
+    pub(crate) bundle: Option<PathBuf>,
+    /// Take the lines of FILE (field, tab, value) into source-identity.tsv
+    #[arg(long, value_name = "FILE", requires = "bundle")]
+    pub(crate) identity: Option<PathBuf>,
+    /// What the tables of the folder call this kernel
+    #[arg(long, value_name = "NAME", requires = "bundle", default_value = "run",
+          value_parser = label)]
+    pub(crate) label: String,
+    #[command(flatten)]
+    pub(crate) benched: BenchedArgs,
     /// Write the machine's name into the record, too
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "written")]
     pub(crate) with_host_name: bool,
     /// The command to run, and its arguments
     #[arg(
@@ -161,6 +194,9 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n\
+\x20 cowprobe watch --duration 3\n\
+\x20 cowprobe watch -I 200 --duration 1 --json")]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) targets: TargetArgs,
@@ -190,6 +226,9 @@ pub(crate) struct WatchArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n\
+\x20 cowprobe report record.json\n\
+\x20 cowprobe report --format markdown evidence")]
 pub(crate) struct ReportArgs {
     /// A record, or a folder as of --bundle
     pub(crate) path: PathBuf,
@@ -215,6 +254,8 @@ pub(crate) enum Format {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n\
+\x20 cowprobe verify evidence")]
 pub(crate) struct VerifyArgs {
     /// A folder with record.json, rounds.tsv or the tables that follow from them
     pub(crate) dir: PathBuf,
@@ -222,19 +263,23 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Clone and dedupe 4 KiB ranges one by one, every result checked
+    /// Clone and dedupe ranges one by one, every result checked
     Remap(RemapArgs),
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n\
+\x20 cowprobe bench remap --prepare /mnt\n\
+\x20 cowprobe bench remap --prepared /mnt\n\
+\x20 cowprobe bench remap --rounds 3 -n 1000 --cpu 0 --tsv rounds.tsv /mnt")]
 pub(crate) struct RemapArgs {
     /// A directory on a mounted btrfs; three files cowprobe-remap.* are written
     /// there
     pub(crate) dir: PathBuf,
-    /// Ranges to clone, and ranges to dedupe
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000,
+    /// Ranges to clone, and ranges to dedupe; 1000, with --rounds 10000
+    #[arg(short = 'n', long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) operations: u32,
+    pub(crate) operations: Option<u32>,
     /// How long a range is: 4096 or a multiple
     #[arg(long, value_name = "BYTES", default_value_t = SECTOR_BYTES, value_parser = range_bytes)]
     pub(crate) range_bytes: u32,
@@ -257,9 +302,12 @@ pub(crate) struct RemapArgs {
     pub(crate) cpu: Option<u32>,
     /// Have each timed loop counted, and nothing else, by who reads CTL and
     /// answers: cowprobe run --control, or perf stat
-    #[arg(long, value_name = "fifo:CTL,ACK", requires = "rounds", conflicts_with = "tsv",
+    #[arg(long, value_name = "fifo:CTL,ACK", requires = "rounds",
           value_parser = ControlPlace::parse)]
     pub(crate) control: Option<ControlPlace>,
+    /// Show times though the functions are probed, and mark them as no evidence
+    #[arg(long, requires = "rounds")]
+    pub(crate) probed_times: bool,
     /// Only write and sync the files that a run needs
     #[arg(long, conflicts_with = "prepared")]
     pub(crate) prepare: bool,

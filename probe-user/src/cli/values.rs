@@ -92,6 +92,16 @@ impl ControlPlace {
     }
 }
 
+/// A word in a table and in a mail.
+pub(super) fn label(text: &str) -> Result<String, String> {
+    let of_word = |b: u8| b.is_ascii_alphanumeric() || b"._+-".contains(&b);
+    if (1..=40).contains(&text.len()) && text.bytes().all(of_word) {
+        Ok(text.to_owned())
+    } else {
+        Err("it must be 1 to 40 letters, digits, or any of '._+-'".to_owned())
+    }
+}
+
 /// A name and an address, as a mail's header has them.
 pub(super) fn person(text: &str) -> Result<String, String> {
     let wrong = || Err("write it as 'Ada Example <ada@example.org>'".to_owned());

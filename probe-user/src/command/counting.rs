@@ -7,8 +7,8 @@ use anyhow::bail;
 
 use super::{footing::Footing, scope::Scoping, survey::Plan};
 use crate::{
-    kernel::{Probes, Workload, give_up_privileges, monotonic_ns},
-    model::{Brief, Presence, Scope, Snapshot, Target, Window},
+    kernel::{Probes, Workload, give_up_privileges, monotonic_ns, mounts},
+    model::{Brief, Mount, Presence, Scope, Snapshot, Target, Window},
     wording::causes,
 };
 
@@ -38,6 +38,8 @@ pub(super) struct Counted {
     pub(super) causes: Vec<String>,
     /// What could not be looked at.
     pub(super) warnings: Vec<String>,
+    /// Each btrfs that was mounted when the first window was closed.
+    pub(super) mounted: Vec<Mount>,
     /// How long detaching took; `None` where nothing was attached.
     pub(super) detach_ns: Option<u64>,
 }
@@ -131,6 +133,10 @@ impl Counting {
         };
         if let Some(scoping) = &mut self.scoping {
             scoping.look();
+        }
+        // A command may unmount before it ends.
+        if self.counted.windows.is_empty() {
+            self.counted.mounted = mounts().unwrap_or_default();
         }
         let brief = self.scoped(&window).brief();
         self.counted.add(brief, window);

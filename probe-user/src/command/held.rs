@@ -13,8 +13,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A child process that waits on a pipe. Its standard streams are ours. If it is
-/// dropped, or we die, the child ends without having run the command.
+use super::tee::Streams;
+
+/// A child process that waits on a pipe. Its standard streams are ours, or what it gets
+/// instead. If it is dropped, or we die, the child ends without having run the command.
 #[derive(Debug)]
 pub(super) struct Held {
     /// What the child says: its number, then whether it entered its cgroup.
@@ -27,12 +29,19 @@ pub(super) struct Held {
 impl Held {
     /// Forks a child for `argv`, whose first word is the program, and returns when
     /// it waits. It enters the cgroup whose `cgroup.procs` is given.
-    pub(super) async fn hold(argv: &[OsString], cgroup: Option<File>) -> io::Result<Self> {
+    pub(super) async fn hold(
+        argv: &[OsString],
+        cgroup: Option<File>,
+        streams: Option<Streams>,
+    ) -> io::Result<Self> {
         let (wait, gate) = io::pipe()?;
         let (mut forked, tell) = io::pipe()?;
         let (program, rest) = argv.split_first().expect("clap wants one word or more");
         let mut command = Command::new(program);
         command.args(rest);
+        if let Some(Streams { stdout, stderr }) = streams {
+            command.stdout(stdout).stderr(stderr);
+        }
         let inherited_gate = gate.as_raw_fd();
         let hold = move || {
             // The child's own copy of the gate would keep the pipe open after our death.
@@ -129,7 +138,7 @@ mod tests {
     async fn it_runs_after_the_release() {
         let dir = tempfile::tempdir().expect("a directory");
         let mark = dir.path().join("mark");
-        let held = Held::hold(&touch(&mark), None).await.expect("forks");
+        let held = Held::hold(&touch(&mark), None, None).await.expect("forks");
         assert!(!mark.exists());
         let mut child = held.release().await.expect("runs");
         assert_eq!(child.wait().await.expect("ends").into_raw(), 0);
@@ -140,7 +149,7 @@ mod tests {
     async fn dropped_it_never_runs() {
         let dir = tempfile::tempdir().expect("a directory");
         let mark = dir.path().join("mark");
-        let held = Held::hold(&touch(&mark), None).await.expect("forks");
+        let held = Held::hold(&touch(&mark), None, None).await.expect("forks");
         let Held { gate, spawning, .. } = held;
         drop(gate);
         let error = spawning.await.expect("joins").expect_err("did not run");
@@ -154,7 +163,9 @@ mod tests {
             ("/no/such/program", io::ErrorKind::NotFound),
             ("/", io::ErrorKind::PermissionDenied),
         ] {
-            let held = Held::hold(&[program.into()], None).await.expect("forks");
+            let held = Held::hold(&[program.into()], None, None)
+                .await
+                .expect("forks");
             let error = held.release().await.expect_err("cannot run");
             assert_eq!(error.kind(), kind, "{program}");
         }

@@ -16,11 +16,13 @@ use super::{
     control::{Control, Order},
     counting::{Counted, Counting},
     held::Held,
+    pass_on,
     ready::Ready,
     say::remark,
     scope::Scoping,
     signals::Signals,
     survey::{Plan, Survey},
+    tee::{Copying, Streams, Tee},
     workload::Named,
     written::Begun,
 };
@@ -97,6 +99,23 @@ pub(super) struct Measured {
     pub(super) counted: Counted,
     /// Whether a checkpoint was written.
     pub(super) checkpointed: bool,
+    /// Whether what the command printed could be kept.
+    pub(super) kept: io::Result<()>,
+}
+
+/// What goes on beside the command.
+#[derive(Debug)]
+pub(super) struct Beside<'a> {
+    pub(super) signals: &'a mut Signals,
+    pub(super) checkpoints: Option<Replaced>,
+    /// Keeps what the command prints.
+    pub(super) tee: Option<(Tee, Streams)>,
+}
+
+/// The signals that must not end us before the report.
+pub(super) fn signals() -> anyhow::Result<Signals> {
+    let numbers = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
+    Signals::listen_unless_ignored(&numbers).context("cannot listen for signals")
 }
 
 /// Holds, attaches, releases, waits.
@@ -104,11 +123,14 @@ pub(super) async fn measure(
     args: &RunArgs,
     plan: &mut Plan,
     begun: Begun<'_>,
-    checkpoints: Option<Replaced>,
+    beside: Beside<'_>,
 ) -> anyhow::Result<Measured> {
-    let mut signals =
-        Signals::listen_unless_ignored(&[libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP])
-            .context("cannot listen for signals")?;
+    let Beside {
+        signals,
+        checkpoints,
+        tee,
+    } = beside;
+    let (tee, streams) = tee.unzip();
     let control = args.control.as_ref().map(Control::open).transpose()?;
     let ready = Ready::from(args.ready_fd)?;
     let named = Named::from(&args.scope)?;
@@ -118,7 +140,7 @@ pub(super) async fn measure(
         Named::Cgroup(_) | Named::Processes(_) => Err("another workload is named".to_owned()),
     };
     let entrance = cgroup.as_ref().ok().map(Cgroup::entrance).transpose();
-    let mut held = Held::hold(&args.command, entrance.ok().flatten())
+    let mut held = Held::hold(&args.command, entrance.ok().flatten(), streams)
         .await
         .context("cannot fork for the command")?;
     let process = [held.process()];
@@ -148,10 +170,13 @@ pub(super) async fn measure(
         wall_ns: 0,
         counted: counting.detach(),
         checkpointed: false,
+        kept: Ok(()),
     };
     if let Some(signal) = signals.pending().await {
         return Ok(not_run(End::Withheld(signal), counting));
     }
+    // Its threads have the privileges that are left.
+    let copying = tee.map(Tee::start).transpose()?;
     let released_ns = monotonic_ns();
     let child = match held.release().await {
         Ok(child) => child,
@@ -171,15 +196,17 @@ pub(super) async fn measure(
         stopped: false,
         unknown: 0,
     };
-    let status = running.wait(&mut signals, args.delay).await;
+    let status = running.wait(signals, args.delay).await;
     let status = status.context("cannot wait for the command")?;
     let wall_ns = monotonic_ns() - released_ns;
     let (counted, checkpointed) = running.end().await;
+    let kept = copying.map_or(Ok(()), Copying::end);
     Ok(Measured {
         end: End::Ended(status),
         wall_ns,
         counted,
         checkpointed,
+        kept,
     })
 }
 
@@ -214,7 +241,7 @@ impl Running<'_> {
                 // What was ordered before the end is carried out before it is seen.
                 order = next(&mut self.control) => self.carry_out(&order?)?,
                 status = self.child.wait() => return status,
-                signal = signals.next() => self.pass_on(signal),
+                signal = signals.next() => pass_on(&self.child, signal),
                 scope = self.counting.rescoped() => scope?,
                 () = due(&mut self.checkpoints) => self.checkpoint(),
                 () = tokio::time::sleep_until(opens), if delayed => {
@@ -269,14 +296,6 @@ impl Running<'_> {
         if let Some(checkpoints) = &mut self.checkpoints {
             let wall_ns = monotonic_ns() - self.released_ns;
             checkpoints.write(self.counting.until_now(), wall_ns);
-        }
-    }
-
-    fn pass_on(&self, signal: i32) {
-        let to = self.child.id().and_then(|pid| i32::try_from(pid).ok());
-        if let (Some(pid), libc::SIGTERM | libc::SIGHUP) = (to, signal) {
-            // SAFETY: kill(2) has no condition; the child has not been waited for.
-            unsafe { libc::kill(pid, signal) };
         }
     }
 

@@ -2,6 +2,7 @@
 //! the exit status.
 
 mod bench;
+mod benched;
 mod cgroup;
 mod check;
 mod checkpoint;
@@ -20,6 +21,7 @@ mod scope;
 mod signals;
 mod survey;
 mod targets;
+mod tee;
 mod verify;
 mod watch;
 mod workload;
@@ -49,7 +51,7 @@ pub(crate) const COULD_NOT_RUN: u8 = 2;
 pub(crate) fn execute(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Check(args) => check::check(&args, &mut io::stdout().lock()),
-        Command::Run(args) => run::run(&args),
+        Command::Run(args) => run::run(args),
         Command::Watch(args) => watch::watch(&args),
         Command::Report(args) => report::report(&args, &mut io::stdout().lock()),
         Command::Verify(args) => verify::verify(&args, &mut io::stdout().lock()),
@@ -64,13 +66,27 @@ pub(crate) fn usage_error(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
+    say(usage(error));
+    ExitCode::from(COULD_NOT_RUN)
+}
+
+/// What is wrong with a command line.
+fn usage(error: &clap::Error) -> String {
     let text = error.to_string();
     // clap's first paragraph says what is wrong; usage and hints follow it.
     let what = text.split("\n\n").next().unwrap_or_default();
     let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
     let what = what.strip_prefix("error: ").unwrap_or(&what);
-    say(format_args!("{what}; see 'cowprobe --help'"));
-    ExitCode::from(COULD_NOT_RUN)
+    format!("{what}; see 'cowprobe --help'")
+}
+
+/// What a terminal sends goes to a child by itself; TERM and HUP do not.
+fn pass_on(child: &tokio::process::Child, signal: i32) {
+    let to = child.id().and_then(|pid| i32::try_from(pid).ok());
+    if let (Some(pid), libc::SIGTERM | libc::SIGHUP) = (to, signal) {
+        // SAFETY: kill(2) has no condition; the child has not been waited for.
+        unsafe { libc::kill(pid, signal) };
+    }
 }
 
 /// What the command line lets pass.

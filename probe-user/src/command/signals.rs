@@ -1,10 +1,11 @@
 //! Signals that must not end us before the report.
 
 use std::{
+    fmt::{self, Display},
     io, mem, ptr,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicI32, AtomicU64, Ordering},
     },
     task::Poll,
     time::Duration,
@@ -86,6 +87,60 @@ pub(super) fn abort_on_second(numbers: &[i32], farewell: fn() -> &'static str) -
         unsafe { signal_hook_registry::register(number, handler)? };
     }
     Ok(())
+}
+
+/// Whether a signal asked for the end, for work that must tidy up before: the first is
+/// noted, the second ends us at once.
+#[derive(Debug)]
+pub(super) struct Interrupted(Arc<AtomicI32>);
+
+impl Interrupted {
+    /// Takes over INT, TERM and HUP, as far as they were not ignored when we started.
+    pub(super) fn listen() -> io::Result<Self> {
+        let heard = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+        let heard: Vec<_> = heard.into_iter().filter(|&n| !is_ignored(n)).collect();
+        let noted = Arc::new(AtomicI32::new(0));
+        for &number in &heard {
+            let noted = Arc::clone(&noted);
+            let note = move || noted.store(number, Ordering::Relaxed);
+            // SAFETY: the handler stores a number, which is async-signal-safe.
+            unsafe { signal_hook_registry::register(number, note)? };
+        }
+        abort_on_second(&heard, || "")?;
+        Ok(Self(noted))
+    }
+
+    /// An error once a signal has come.
+    pub(super) fn check(&self) -> Result<(), BySignal> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            number => Err(BySignal(number)),
+        }
+    }
+}
+
+/// A signal that came, when all has been tidied up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BySignal(i32);
+
+impl Display for BySignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "signal {} came", self.0)
+    }
+}
+
+impl std::error::Error for BySignal {}
+
+impl BySignal {
+    /// Ends this process by it, as if it had never been taken over.
+    pub(super) fn end(self) -> ! {
+        // SAFETY: both have no condition; the default of these signals is the end.
+        unsafe {
+            libc::signal(self.0, libc::SIG_DFL);
+            libc::raise(self.0);
+        }
+        std::process::exit(128 + self.0)
+    }
 }
 
 /// For a signal handler.

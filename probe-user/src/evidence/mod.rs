@@ -9,7 +9,7 @@ mod schema;
 mod target;
 mod warnings;
 
-pub(crate) use bundle::{Timed, Verified, report, sha256, table_text};
+pub(crate) use bundle::{Draft, STREAMS, Timed, Verified, read_timed, report, sha256, table_text};
 pub(crate) use identity::{
     CheckRecord, CheckTargetRecord, FilesystemRecord, IdentityRecord, Tool, VariantRecord,
 };

@@ -58,6 +58,14 @@ impl fmt::Display for AttachError {
 
 impl Error for AttachError {}
 
+/// Whether this process may probe, as far as that follows from its capabilities.
+pub(crate) fn permitted() -> Result<(), AttachError> {
+    if missing_capabilities().is_empty() {
+        return Ok(());
+    }
+    Err(AttachError::Denied(String::new()))
+}
+
 impl From<NoObject> for AttachError {
     fn from(error: NoObject) -> Self {
         match error {

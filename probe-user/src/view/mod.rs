@@ -13,7 +13,7 @@ mod watch;
 pub(crate) use bars::histogram;
 pub(crate) use check::check_table;
 pub(crate) use report::{report_mail, report_markdown, report_tsv};
-pub(crate) use rounds::{Rounds, rounds_table};
+pub(crate) use rounds::{Rounds, counted_rounds_table, rounds_table};
 pub(crate) use terminal::{Screen, size};
 pub(crate) use time::time;
 pub(crate) use totals::totals_table;

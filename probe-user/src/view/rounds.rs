@@ -14,11 +14,12 @@ pub(crate) struct Rounds {
 }
 
 /// A row for each scenario, in ns an operation, with how many results were as expected;
-/// all have as many rounds.
-pub(crate) fn rounds_table(each: &[Rounds]) -> String {
-    let count = each.first().map_or(0, |rounds| rounds.loops.count());
+/// all have as many rounds. What was timed under probes says so.
+pub(crate) fn rounds_table(each: &[Rounds], probed: bool) -> String {
+    let count = count(each);
+    let under = if probed { " under probes" } else { "" };
     let head = [
-        &format!("ns/op, {count} rounds"),
+        &format!("ns/op{under}, {count} rounds"),
         "mean",
         "min",
         "max",
@@ -41,6 +42,26 @@ pub(crate) fn rounds_table(each: &[Rounds]) -> String {
         ]);
     }
     lay_out(rows, Alignment::right())
+}
+
+/// The same without times, for loops that were counted.
+pub(crate) fn counted_rounds_table(each: &[Rounds]) -> String {
+    let count = count(each);
+    let head = [&format!("counted, {count} rounds"), "operations", "match"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for rounds in each {
+        let operations = rounds.loops.count() * rounds.loops.operations();
+        rows.push(vec![
+            rounds.scenario.clone(),
+            operations.to_string(),
+            match_ratio(rounds.unexpected, operations),
+        ]);
+    }
+    lay_out(rows, Alignment::right())
+}
+
+fn count(each: &[Rounds]) -> u64 {
+    each.first().map_or(0, |rounds| rounds.loops.count())
 }
 
 /// In per cent; 100 only of all.
@@ -68,10 +89,12 @@ mod tests {
         };
         let short = [29_437_900, 28_658_250, 30_316_820];
         let long = [9_353_545_600, 339_738_900, 378_128_300];
-        let text = rounds_table(&[
+        let all = [
             rounds("ficlonerange_4k_pages", short, 0),
             rounds("fidedupe_16384k_pages", long, 1),
-        ]);
-        assert_golden("rounds.txt", &text);
+        ];
+        assert_golden("rounds.txt", &rounds_table(&all, false));
+        assert_golden("rounds-probed.txt", &rounds_table(&all, true));
+        assert_golden("rounds-counted.txt", &counted_rounds_table(&all));
     }
 }

@@ -1,6 +1,9 @@
 //! What needs no guest: form, lints and unit tests.
 
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result, ensure};
 
@@ -17,6 +20,7 @@ pub(super) const PARTS: &[Named] = &[
     ("clippy, host", |part| part.check(clippy_host())),
     ("clippy, eBPF", |part| part.check(clippy_ebpf())),
     ("unit tests", |part| unit_tests(part, &[])),
+    ("README", |part| part.check(readme())),
 ];
 
 /// What takes long: with `--full` alone.
@@ -64,6 +68,25 @@ fn clippy_ebpf() -> Result<()> {
         .env_remove("RUSTC")
         .env_remove("RUSTC_WORKSPACE_WRAPPER");
     process::run_shown(&mut command)
+}
+
+/// Types what the README has for a checkout. The other blocks are typed in a guest, and
+/// this program is what `cargo xtask test` is.
+fn readme() -> Result<()> {
+    let text = fs::read_to_string(repository().join("README.md"))?;
+    let blocks = text.split("\n```sh\n").skip(1);
+    let blocks = blocks.filter_map(|rest| Some(rest.split_once("\n```")?.0));
+    let mut typed = 0;
+    for block in blocks.filter(|block| block.starts_with("cargo ")) {
+        let lines = block.split('\n').filter(|line| *line != "cargo xtask test");
+        let lines: Vec<_> = lines.collect();
+        let mut shell = Command::new("sh");
+        shell.args(["-e", "-c", &lines.join("\n")]);
+        process::run_shown(shell.current_dir(repository()).stdin(Stdio::null()))?;
+        typed += 1;
+    }
+    ensure!(typed > 2, "{typed} blocks");
+    Ok(())
 }
 
 fn unit_tests(part: &mut Part, more: &[&str]) {

@@ -11,6 +11,29 @@ pub(crate) struct SourceIdentity {
     pub(crate) value: String,
 }
 
+/// How a field begins that says what ran, by the record.
+const RUNNING: &str = "running_";
+
+impl SourceIdentity {
+    /// Of the kernel that ran; an unknown value is none.
+    pub(super) fn running(what: &str, value: Option<&str>) -> Option<Self> {
+        Some(Self {
+            field: format!("{RUNNING}{what}"),
+            value: value?.to_owned(),
+        })
+    }
+
+    /// It says what ran, and follows from the record.
+    pub(super) fn is_of_the_record(&self) -> bool {
+        self.field.starts_with(RUNNING)
+    }
+
+    /// The tester names a kernel's release.
+    pub(super) fn is_release(&self) -> bool {
+        self.field.ends_with("kernelrelease") && !self.is_of_the_record()
+    }
+}
+
 impl Row for SourceIdentity {
     const FILE: &'static str = "source-identity.tsv";
     const COLUMNS: &'static [&'static str] = &["field", "value"];

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     fs::File,
     io::{self, Read as _},
     path::Path,
@@ -35,9 +36,7 @@ pub(crate) fn sha256_of(bytes: &[u8]) -> String {
 }
 
 /// A line for each file, by name.
-#[cfg(test)]
 pub(crate) fn manifest(hashes: &BTreeMap<String, String>) -> String {
-    use std::fmt::Write as _;
     hashes.iter().fold(String::new(), |mut text, (name, hash)| {
         let _ = writeln!(text, "{hash}  {name}");
         text

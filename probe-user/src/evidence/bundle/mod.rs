@@ -2,6 +2,7 @@
 //! benchmark, in tables that a reviewer can compute again.
 
 mod comparison;
+mod draft;
 mod facts;
 mod folder;
 mod follows;
@@ -17,6 +18,7 @@ mod verified;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use draft::{Draft, STREAMS, read_timed};
 pub(crate) use manifest::sha256;
 pub(crate) use reported::report;
 pub(crate) use tables::Timed;

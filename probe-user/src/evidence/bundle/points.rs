@@ -36,7 +36,7 @@ impl Point {
         Self {
             target_id: round.target_id.clone(),
             kernel: round.kernel.clone(),
-            probed: round.probed,
+            probed: round.timed.probed,
             scenarios: Vec::new(),
             rows: 0,
             min_match_ratio: round.timed.expected_match_ratio,
@@ -51,7 +51,7 @@ impl Points {
     pub(crate) fn add(&mut self, line: u64, round: &Round) -> Result<(), Fault> {
         let wrong = |field, why| Err(fault::<Round>(line, Some(field), why));
         let timed = &round.timed;
-        let same = |p: &Point| p.target_id == round.target_id && p.probed == round.probed;
+        let same = |p: &Point| p.target_id == round.target_id && p.probed == round.timed.probed;
         let place = self.0.iter().position(same);
         let place = place.unwrap_or_else(|| {
             self.0.push(Point::of(round));
@@ -120,6 +120,10 @@ impl Points {
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Point> {
+        self.0.iter()
     }
 
     /// Those that were timed without probes.

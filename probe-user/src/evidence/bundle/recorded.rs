@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::tables::DirectHit;
+use super::{comparison::SourceIdentity, tables::DirectHit};
 use crate::model::{BlockDevice, Build, Hardware};
 
 /// The name of the form that is read.
@@ -189,5 +189,21 @@ impl Recorded {
             required: target.required,
         });
         each.collect()
+    }
+
+    /// What it says of the kernel that ran, as far as that is known.
+    pub(super) fn running(&self) -> Vec<SourceIdentity> {
+        let (of, build) = (&self.identity, &self.identity.build);
+        let all = [
+            ("kernelrelease", Some(&of.release)),
+            ("kernel_build_id", build.kernel_build_id.as_ref()),
+            ("btrfs_build_id", build.btrfs_build_id.as_ref()),
+            ("config_sha256", build.config_sha256.as_ref()),
+            ("compiler", build.compiler.as_ref()),
+            ("preemption", of.preemption.as_ref()),
+        ];
+        let each = all.into_iter();
+        each.filter_map(|(what, value)| SourceIdentity::running(what, value.map(String::as_str)))
+            .collect()
     }
 }

@@ -11,8 +11,6 @@ pub(crate) struct Round {
     pub(crate) target_id: String,
     pub(crate) kernel: String,
     pub(crate) timed: Timed,
-    /// It was timed while probes were attached: then it is no part of any mean.
-    pub(crate) probed: bool,
 }
 
 /// What the benchmark itself says of a loop.
@@ -31,6 +29,8 @@ pub(crate) struct Timed {
     pub(crate) unexpected_results: u64,
     /// SHA-256 of the destination afterwards.
     pub(crate) checksum: String,
+    /// It was timed while probes were attached: then it is no part of any mean.
+    pub(crate) probed: bool,
 }
 
 impl Timed {
@@ -68,6 +68,7 @@ impl Timed {
                 unexpected
             },
             checksum: hash(fields)?,
+            probed: fields.flag()?,
         })
     }
 
@@ -82,6 +83,7 @@ impl Timed {
             self.expected_match_ratio.shortest(),
             self.unexpected_results.to_string(),
             self.checksum.clone(),
+            u8::from(self.probed).to_string(),
         ]
     }
 }
@@ -99,6 +101,7 @@ impl Row for Timed {
         "expected_match_ratio",
         "unexpected_results",
         "checksum",
+        "probed",
     ];
 
     fn read(fields: &mut Fields<'_>) -> Result<Self, Fault> {
@@ -132,14 +135,12 @@ impl Row for Round {
             target_id: fields.word()?,
             kernel: fields.word()?,
             timed: Timed::read(fields)?,
-            probed: fields.flag()?,
         })
     }
 
     fn fields(&self) -> Vec<String> {
         let mut all = vec![self.target_id.clone(), self.kernel.clone()];
         all.extend(self.timed.fields());
-        all.push(u8::from(self.probed).to_string());
         all
     }
 }

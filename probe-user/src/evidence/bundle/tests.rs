@@ -67,15 +67,15 @@ fn rounds() -> Vec<Round> {
                             .expect("small"),
                         unexpected_results,
                         checksum: sha256_of(b"content"),
+                        probed: false,
                     },
-                    probed: false,
                 });
             }
         }
     }
     // A loop that was timed under probes is no part of any mean.
     let mut probed = rounds[0].clone();
-    probed.probed = true;
+    probed.timed.probed = true;
     rounds.push(probed);
     rounds
 }

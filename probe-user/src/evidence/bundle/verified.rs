@@ -36,6 +36,9 @@ impl Verified {
             verified.record(record);
         }
         let points = verified.rounds(&bundle)?;
+        if let (Some(points), Some(record)) = (&points, &record) {
+            verified.of_one_kernel(points, record);
+        }
         let stats = bundle.table::<RunStats>()?;
         let hits = bundle.table::<DirectHit>()?;
         if let Some(stats) = &stats {
@@ -46,6 +49,9 @@ impl Verified {
         }
         if let Some(summary) = bundle.table::<Summary>()? {
             verified.summary(&summary, points.as_ref(), stats.as_deref(), hits.as_deref());
+            if let ([row], Some(record)) = (&*summary, &record) {
+                verified.of_one_run(row, record);
+            }
         }
         if let Some(sandwich) = bundle.table::<ControlSandwich>()? {
             verified.sandwich(&sandwich, stats.as_deref());
@@ -244,6 +250,26 @@ impl Verified {
         }
     }
 
+    /// Rounds of one point beside a record are of the record's kernel.
+    fn of_one_kernel(&mut self, points: &Points, record: &Recorded) {
+        let (release, mut all) = (&record.identity.release, points.all());
+        let Some(first) = all.next() else { return };
+        if all.all(|other| other.target_id == first.target_id) && first.kernel != *release {
+            let why = format!("{}, but by {RECORD} it is {release}", first.kernel);
+            self.cell::<Round>(2, "kernel", &why);
+        }
+    }
+
+    /// A point beside a record is the record's.
+    fn of_one_run(&mut self, row: &Summary, record: &Recorded) {
+        let mut follows = row.clone();
+        follows.kernel.clone_from(&record.identity.release);
+        if let Some(at) = &record.started_at {
+            follows.run_timestamp_utc.clone_from(at);
+        }
+        compare(&mut self.wrong, 2, row, &follows, RECORD);
+    }
+
     fn sandwich(&mut self, rows: &[ControlSandwich], stats: Option<&[RunStats]>) {
         let mut cells = 0;
         for (line, row) in lines(rows) {
@@ -299,25 +325,44 @@ impl Verified {
     }
 
     fn identity(&mut self, rows: &[SourceIdentity], record: Option<&Recorded>) {
-        let releases = || lines(rows).filter(|(_, row)| row.field.ends_with("kernelrelease"));
-        let Some(record) = record.filter(|_| releases().next().is_some()) else {
+        let file = SourceIdentity::FILE;
+        let releases = || lines(rows).filter(|(_, row)| row.is_release());
+        let running = || lines(rows).filter(|(_, row)| row.is_of_the_record());
+        let none = releases().next().is_none() && running().next().is_none();
+        let Some(record) = record.filter(|_| !none) else {
             let why = "what the tester says of the sources; nothing to compare it with";
-            self.say(SourceIdentity::FILE, why);
+            self.say(file, why);
             return;
         };
         let release = &record.identity.release;
-        if releases().all(|(_, row)| row.value != *release) {
-            let (line, row) = releases().next().expect("looked for");
+        if let Some((line, row)) = releases().next()
+            && releases().all(|(_, row)| row.value != *release)
+        {
             let why = format!(
                 "{:?} in the row {}, but the record is of {release:?}",
                 row.value, row.field
             );
             self.cell::<SourceIdentity>(line, "value", &why);
         }
-        self.say(
-            SourceIdentity::FILE,
-            "the kernel's release compared with the record",
-        );
+        let mut cells = releases().count();
+        let follow = record.running();
+        for (line, row) in running() {
+            cells += 1;
+            if let Some(other) = follow.iter().find(|other| other.field == row.field) {
+                compare(&mut self.wrong, line, row, other, RECORD);
+            } else {
+                let why = format!("{} does not follow from {RECORD}", row.field);
+                self.cell::<SourceIdentity>(line, "field", &why);
+            }
+        }
+        for SourceIdentity { field, .. } in follow {
+            let count = running().filter(|(_, row)| row.field == field).count();
+            if count != 1 && running().next().is_some() {
+                let why = format!("{file}: {count} rows for {field}, which is in {RECORD}");
+                self.wrong.push(why);
+            }
+        }
+        self.say(file, &format!("{cells} rows compared with the record"));
     }
 
     /// A table that follows as a whole.

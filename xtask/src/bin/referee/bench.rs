@@ -1,12 +1,21 @@
 //! `cowprobe bench remap`, whose rounds are computed again here.
 
-use std::{fs, os::unix::fs::FileExt as _};
+use std::{
+    fs,
+    os::unix::{fs::FileExt as _, process::ExitStatusExt as _},
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 
 use super::{
-    cowprobe::{RECORD, cowprobe, missed, record, status},
+    FUNCTIONS,
+    cowprobe::{RECORD, Ran, cowprobe, missed, record, status},
     filesystem::{self, Load, MOUNT, sh},
+    kprobe_profile,
     report::{Check, Report},
 };
 
@@ -17,12 +26,15 @@ const CHECKS: &[Check] = &[
     ("the timed loops alone are counted", loops),
     ("nobody counts", nobody_counts),
     ("a result that is not as expected", unexpected),
+    ("no times under probes, unless asked for", under_probes),
+    ("probes that come later are noticed", probes_come),
+    ("an interrupt leaves nothing behind", interrupted),
 ];
 
 const CTL_FIFO: &str = "/tmp/ctl";
 const ACK_FIFO: &str = "/tmp/ack";
 const TSV: &str = "/tmp/rounds.tsv";
-const HEAD: &str = "scenario\tround\toperations\trange_bytes\telapsed_ns\tns_per_op\texpected_match_ratio\tunexpected_results\tchecksum";
+const HEAD: &str = "scenario\tround\toperations\trange_bytes\telapsed_ns\tns_per_op\texpected_match_ratio\tunexpected_results\tchecksum\tprobed";
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     report.plan(CHECKS.len());
@@ -64,6 +76,7 @@ fn rounds() -> anyhow::Result<String> {
             ratio,
             wrong,
             checksum,
+            probed,
         ] = &row[..]
         else {
             anyhow::bail!("{row:?}");
@@ -71,7 +84,7 @@ fn rounds() -> anyhow::Result<String> {
         ensure!(scenario == scenarios[place % 2], "{row:?}");
         ensure!(*round == (place / 2 + 1).to_string(), "{row:?}");
         ensure!(operations == "200" && bytes == "4096", "{row:?}");
-        ensure!(ratio == "100" && wrong == "0", "{row:?}");
+        ensure!(ratio == "100" && wrong == "0" && probed == "0", "{row:?}");
         // 200 operations: a thousandth of one is a fifth of a ns.
         let elapsed: u64 = elapsed.parse()?;
         let thousandths = elapsed * 5;
@@ -94,7 +107,8 @@ fn longer() -> anyhow::Result<String> {
 }
 
 fn counted() -> anyhow::Result<String> {
-    let bench = ["bench", "remap", "--rounds", "2", "-n", "100", MOUNT];
+    let asked = ["bench", "remap", "--rounds", "2", "--probed-times"];
+    let bench = [&asked[..], &["-n", "100", MOUNT]].concat();
     let run = ["run", "-o", RECORD, "--", "cowprobe"];
     let ran = cowprobe(&[&run[..], &bench].concat())?;
     let record = record()?;
@@ -120,7 +134,14 @@ fn loops() -> anyhow::Result<String> {
     let record = record()?;
     ran.expect(status(&missed(&record)))?;
     let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    ensure!(said.contains("no evidence of their speed"), "{said}");
+    ensure!(!said.contains("no evidence"), "{said}");
+    ensure!(!ran.stdout.contains("ns/op"), "{}", ran.stdout);
+    for scenario in ["ficlonerange_4k_pages", "fidedupe_4k_pages"] {
+        let line = ran.stdout.lines().find(|line| line.contains(scenario));
+        let line = line.with_context(|| ran.stdout.clone())?;
+        let fields: Vec<_> = line.split_whitespace().collect();
+        ensure!(fields == [scenario, "200", "100%"], "{line}");
+    }
     let windows = record["windows"].as_array().context("no windows")?;
     let mut calls = Vec::new();
     for window in windows {
@@ -169,4 +190,86 @@ fn unexpected() -> anyhow::Result<String> {
         ensure!(ran.stdout.contains(words), "{words}: {}", ran.stdout);
     }
     Ok(ran.stdout)
+}
+
+/// signal(7).
+const SIGINT: i32 = 2;
+const TRACER: &str = "/sys/kernel/tracing/current_tracer";
+const FILTER: &str = "/sys/kernel/tracing/set_ftrace_filter";
+
+/// Refused under a kprobe and under ftrace; what was asked for is marked.
+fn under_probes() -> anyhow::Result<String> {
+    let bench = ["bench", "remap", "--rounds", "1", "-n", "10", "--tsv", TSV];
+    let refused = || -> anyhow::Result<()> {
+        let _ = fs::remove_file(TSV);
+        let ran = cowprobe(&[&bench[..], &[MOUNT]].concat())?;
+        ran.expect(2)?;
+        ran.expect_line(&[FUNCTIONS[0], "is probed", "--probed-times"])?;
+        ensure!(!Path::new(TSV).exists(), "a table");
+        Ok(())
+    };
+    kprobe_profile::start(&FUNCTIONS[..1])?;
+    let refusal = refused();
+    let ran = cowprobe(&[&bench[..], &["--probed-times", MOUNT]].concat());
+    kprobe_profile::stop()?;
+    refusal?;
+    let ran = ran?;
+    ran.expect(0)?;
+    ensure!(
+        ran.stdout.starts_with("ns/op under probes"),
+        "{}",
+        ran.stdout
+    );
+    let table = fs::read_to_string(TSV)?;
+    let marked = table.lines().filter(|line| line.ends_with("\t1")).count();
+    ensure!(marked == 2, "{table}");
+    let traced = fs::write(FILTER, FUNCTIONS[0]).and_then(|()| fs::write(TRACER, "function"));
+    let refusal = traced.context("no ftrace").and_then(|()| refused());
+    fs::write(TRACER, "nop")?;
+    fs::write(FILTER, "")?;
+    refusal?;
+    Ok(ran.stdout)
+}
+
+/// A benchmark that has begun with its rounds.
+fn begun() -> anyhow::Result<Child> {
+    let mut command = Command::new("cowprobe");
+    command.args(["bench", "remap", "--rounds", "300", "-n", "100", MOUNT]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let bench = command.spawn()?;
+    let begun = || fs::read_dir(MOUNT).is_ok_and(|mut dir| dir.next().is_some());
+    for _ in 0..1000 {
+        if begun() {
+            return Ok(bench);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    anyhow::bail!("it does not begin");
+}
+
+fn probes_come() -> anyhow::Result<String> {
+    let bench = begun()?;
+    kprobe_profile::start(&FUNCTIONS[..1])?;
+    let out = bench.wait_with_output();
+    kprobe_profile::stop()?;
+    let ran = Ran::from_output(&out?);
+    ran.expect(1)?;
+    let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    ensure!(said.contains("came to be probed"), "{said}");
+    ensure!(
+        ran.stdout.starts_with("ns/op under probes"),
+        "{}",
+        ran.stdout
+    );
+    Ok(said)
+}
+
+fn interrupted() -> anyhow::Result<String> {
+    let bench = begun()?;
+    sh("kill", &["-INT", &bench.id().to_string()])?;
+    let out = bench.wait_with_output()?;
+    ensure!(out.status.signal() == Some(SIGINT), "{}", out.status);
+    let left = sh("ls", &["-A", MOUNT])?;
+    ensure!(left.is_empty(), "left behind: {left}");
+    Ok(out.status.to_string())
 }

@@ -7,7 +7,9 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::{
+    bundle,
     cowprobe::{RECORD, cowprobe, missed, record, status},
+    examples,
     filesystem::{self, Load, MOUNT, sh},
     report::{Check, Report},
 };
@@ -19,12 +21,14 @@ const CHECKS: &[Check] = &[
 ];
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
-    report.plan(CHECKS.len());
+    report.plan(CHECKS.len() + bundle::CHECKS.len() + examples::CHECKS.len());
     filesystem::fresh(Load {
         tasks: 0,
         operations: 0,
     })?;
     report.run(CHECKS);
+    report.run(bundle::CHECKS);
+    report.run(examples::CHECKS);
     filesystem::unmount()
 }
 
