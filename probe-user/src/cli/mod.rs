@@ -7,9 +7,9 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 mod values;
 
 pub(crate) use values::{ControlPlace, Delay};
-use values::{delay, fsid, label, person, range_bytes, seconds};
+use values::{delay, device, fsid, label, person, range_bytes, seconds};
 
-use crate::workload::SECTOR_BYTES;
+use crate::workload::{Device, SECTOR_BYTES};
 
 /// Counts btrfs' writeback inhibition on the running kernel, beside a benchmark.
 #[derive(Debug, Parser)]
@@ -275,7 +275,13 @@ pub(crate) enum Bench {
 pub(crate) struct RemapArgs {
     /// A directory on a mounted btrfs; three files cowprobe-remap.* are written
     /// there
-    pub(crate) dir: PathBuf,
+    #[arg(required_unless_present = "device", conflicts_with = "device")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Make a btrfs on this device of brd or zram, or in a new file, and mount it
+    /// while it runs. What is on the device is lost
+    #[arg(long, value_name = "/dev/ramN|new:SIZE", value_parser = device,
+          conflicts_with_all = ["prepare", "prepared"])]
+    pub(crate) device: Option<Device>,
     /// Ranges to clone, and ranges to dedupe; 1000, with --rounds 10000
     #[arg(short = 'n', long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use crate::workload::SECTOR_BYTES;
+use crate::workload::{Device, SECTOR_BYTES};
 
 /// A time in seconds, with a fraction if need be: 10 ms, as `watch -I`, to a day 1000
 /// times over. What rounds to no time at all would be no period.
@@ -22,6 +22,28 @@ pub(super) fn range_bytes(text: &str) -> Result<u32, String> {
     bytes
         .filter(is)
         .ok_or_else(|| format!("it must be a multiple of {SECTOR_BYTES}, 16777216 at most"))
+}
+
+/// A block device, or a new file of a size such as 512M.
+pub(super) fn device(text: &str) -> Result<Device, String> {
+    let Some(size) = text.strip_prefix("new:") else {
+        return if text.starts_with('/') {
+            Ok(Device::Block(text.into()))
+        } else {
+            Err("write /dev/ramN, /dev/zramN or new:SIZE".to_owned())
+        };
+    };
+    let (number, unit) = match size.char_indices().next_back() {
+        Some((at, 'K')) => (&size[..at], 1 << 10),
+        Some((at, 'M')) => (&size[..at], 1 << 20),
+        Some((at, 'G')) => (&size[..at], 1 << 30),
+        _ => (size, 1),
+    };
+    let number = number.parse::<u64>().ok();
+    let bytes = number.and_then(|number| number.checked_mul(unit));
+    bytes
+        .map(Device::New)
+        .ok_or_else(|| "the size is in bytes, or with K, M or G, as in new:512M".to_owned())
 }
 
 /// A filesystem's UUID, in small letters.
@@ -192,6 +214,31 @@ mod tests {
             ("Ada <a @b>", false),
         ] {
             assert_eq!(person(text).is_ok(), good, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_a_path_or_a_new_file() {
+        let new = |bytes| Ok(Device::New(bytes));
+        for (text, place) in [
+            ("/dev/ram0", Ok(Device::Block("/dev/ram0".into()))),
+            ("new:512M", new(512 << 20)),
+            ("new:2G", new(2 << 30)),
+            ("new:300K", new(300 << 10)),
+            ("new:4096", new(4096)),
+        ] {
+            assert_eq!(device(text), place, "{text}");
+        }
+        for text in [
+            "ram0",
+            "new:",
+            "new:M",
+            "new:1T",
+            "new:-1",
+            "new:99999999999G",
+            "new:5\u{e9}",
+        ] {
+            assert!(device(text).is_err(), "{text}");
         }
     }
 }

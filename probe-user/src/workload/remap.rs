@@ -74,7 +74,7 @@ impl Files {
         if let Err(error) = files.fill() {
             // What is half there must not pass for prepared.
             files.remove();
-            let bytes = 3 * size.bytes();
+            let bytes = size.all_bytes();
             return Err(error).with_context(|| {
                 format!("cannot write the files of the workload, {bytes} bytes; they are removed")
             });
@@ -244,6 +244,11 @@ impl Size {
     /// All ranges together.
     const fn bytes(self) -> u64 {
         self.ranges as u64 * self.range_bytes as u64
+    }
+
+    /// The three files together.
+    pub(super) const fn all_bytes(self) -> u64 {
+        3 * self.bytes()
     }
 
     const fn offset(self, range: u32) -> u64 {

@@ -91,6 +91,7 @@ impl Judged {
 }
 
 const LOADED: &[&str] = &["btrfs", "brd"];
+const WITH_LOOP: &[&str] = &["btrfs", "brd", "loop"];
 const NOT_LOADED: &[&str] = &["brd"];
 
 /// A kernel that the README names.
@@ -253,10 +254,10 @@ pub(super) fn all(full: bool) -> Vec<Suite> {
             ..plain(NEWEST.kernel, LOADED, Judged::Losses)
         },
         plain(NEWEST.kernel, LOADED, Judged::Whose),
-        plain(NEWEST.kernel, &["btrfs", "brd", "loop"], Judged::Scope),
+        plain(NEWEST.kernel, WITH_LOOP, Judged::Scope),
         plain(NEWEST.kernel, LOADED, Judged::Checkpoint),
-        plain(NEWEST.kernel, LOADED, Judged::Bench),
-        plain(NEWEST.kernel, LOADED, Judged::Evidence),
+        plain(NEWEST.kernel, WITH_LOOP, Judged::Bench),
+        plain(NEWEST.kernel, WITH_LOOP, Judged::Evidence),
         plain(NEWEST.kernel, LOADED, Judged::Terminal),
         Suite {
             append: "lockdown=confidentiality",

@@ -3,7 +3,7 @@
 mod progress;
 mod timed;
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, path::Path, process::ExitCode};
 
 use anyhow::Context as _;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -11,11 +11,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use self::timed::timed;
 use super::{
     GATE_FAILED, put,
+    say::remark,
     signals::{BySignal, Interrupted},
 };
 use crate::{
     cli::{Operation, RemapArgs},
-    workload::{Files, Kind, Outcome, Size},
+    workload::{Files, Filesystem, Kind, Outcome, Size},
 };
 
 /// How many operations of a kind there are where they are not timed.
@@ -35,13 +36,7 @@ pub(super) fn remap(args: &RemapArgs, out: &mut dyn Write) -> anyhow::Result<Exi
         }),
         range_bytes: args.range_bytes,
     };
-    let passed = match args.rounds {
-        Some(rounds) => {
-            let interrupted = Interrupted::listen().context("cannot listen for signals")?;
-            timed(args, size, rounds, &interrupted, out)
-        }
-        None => once(args, size, out),
-    };
+    let passed = run(args, size, out);
     // When all is tidied up.
     if let Err(error) = &passed
         && let Some(signal) = error.downcast_ref::<BySignal>()
@@ -56,6 +51,31 @@ pub(super) fn remap(args: &RemapArgs, out: &mut dyn Write) -> anyhow::Result<Exi
     })
 }
 
+/// On the filesystem of another, or on one of its own, which is gone afterwards.
+fn run(args: &RemapArgs, size: Size, out: &mut dyn Write) -> anyhow::Result<bool> {
+    if args.rounds.is_none() && args.device.is_none() {
+        let dir = args.dir.as_ref().context("there is no DIR")?;
+        return once(args, dir, size, None, out);
+    }
+    // What is tidied up must outlive a signal.
+    let interrupted = Interrupted::listen().context("cannot listen for signals")?;
+    let made = args.device.as_ref();
+    let made = made
+        .map(|device| Filesystem::make(device, size))
+        .transpose()?;
+    let dir = match &made {
+        Some(made) => {
+            remark(&made.words);
+            made.path()
+        }
+        None => args.dir.as_ref().context("there is no DIR")?,
+    };
+    match args.rounds {
+        Some(rounds) => timed(args, dir, size, rounds, &interrupted, out),
+        None => once(args, dir, size, Some(&interrupted), out),
+    }
+}
+
 fn kinds(operation: Operation) -> &'static [Kind] {
     match operation {
         Operation::Clone => &[Kind::Clone],
@@ -65,17 +85,24 @@ fn kinds(operation: Operation) -> &'static [Kind] {
 }
 
 /// One pass over files that stay.
-fn once(args: &RemapArgs, size: Size, out: &mut dyn Write) -> anyhow::Result<bool> {
+fn once(
+    args: &RemapArgs,
+    dir: &Path,
+    size: Size,
+    interrupted: Option<&Interrupted>,
+    out: &mut dyn Write,
+) -> anyhow::Result<bool> {
     let files = if args.prepared {
-        Files::open(&args.dir, size)?
+        Files::open(dir, size)?
     } else {
-        Files::create(&args.dir, size)?
+        Files::create(dir, size)?
     };
     if args.prepare {
         return Ok(true);
     }
     let mut passed = true;
     for kind in kinds(args.operation) {
+        interrupted.map_or(Ok(()), Interrupted::check)?;
         let outcome = files.judge(files.operate(*kind));
         let name = match kind {
             Kind::Clone => "clone",

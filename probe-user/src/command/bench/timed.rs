@@ -1,6 +1,6 @@
 //! Rounds of which the operations alone are timed, or counted by another.
 
-use std::io::Write;
+use std::{io::Write, path::Path};
 
 use anyhow::{Context as _, bail};
 
@@ -20,6 +20,7 @@ use crate::{
 /// be evidence is.
 pub(super) fn timed(
     args: &RemapArgs,
+    dir: &Path,
     size: Size,
     rounds: u32,
     interrupted: &Interrupted,
@@ -43,6 +44,7 @@ pub(super) fn timed(
     let progress = Progress::of(u64::from(args.warmup) + u64::from(rounds));
     let mut run = Run {
         args,
+        dir,
         size,
         interrupted,
         orders: orders.as_mut(),
@@ -107,6 +109,7 @@ fn probed_now() -> Option<String> {
 /// Rounds under way.
 struct Run<'a> {
     args: &'a RemapArgs,
+    dir: &'a Path,
     size: Size,
     interrupted: &'a Interrupted,
     orders: Option<&'a mut Orders>,
@@ -148,7 +151,7 @@ impl Run<'_> {
 
     fn fresh(&self) -> anyhow::Result<Fresh> {
         self.interrupted.check()?;
-        Files::create(&self.args.dir, self.size).map(Fresh)
+        Files::create(self.dir, self.size).map(Fresh)
     }
 }
 

@@ -29,6 +29,9 @@ const CHECKS: &[Check] = &[
     ("no times under probes, unless asked for", under_probes),
     ("probes that come later are noticed", probes_come),
     ("an interrupt leaves nothing behind", interrupted),
+    ("a filesystem of its own", own_filesystem),
+    ("an interrupt unmounts it", interrupted_filesystem),
+    ("a device that is not for that", other_devices),
 ];
 
 const CTL_FIFO: &str = "/tmp/ctl";
@@ -272,4 +275,106 @@ fn interrupted() -> anyhow::Result<String> {
     let left = sh("ls", &["-A", MOUNT])?;
     ensure!(left.is_empty(), "left behind: {left}");
     Ok(out.status.to_string())
+}
+
+/// Neither mounts, loop devices nor folders of cowprobe's.
+fn nothing_of_its_own() -> anyhow::Result<()> {
+    let left = sh(
+        "sh",
+        &[
+            "-c",
+            "grep cowprobe- /proc/mounts || true; ls -d /tmp/cowprobe-* 2>/dev/null || true; losetup -a | grep -v /tmp/file || true",
+        ],
+    )?;
+    ensure!(left.is_empty(), "left behind: {left}");
+    Ok(())
+}
+
+fn own_filesystem() -> anyhow::Result<String> {
+    let mut said = String::new();
+    for device in ["/dev/ram1", "new:200M"] {
+        let short = ["bench", "remap", "-n", "100", "--device", device];
+        let ran = cowprobe(&short)?;
+        ran.expect(0)?;
+        ensure!(
+            ran.stdout == "clone: 100 of 100 as expected\ndedupe: 100 of 100 as expected\n",
+            "{}",
+            ran.stdout
+        );
+        ensure!(ran.stderr.contains("a new btrfs"), "{}", ran.stderr);
+        nothing_of_its_own()?;
+        // Counted: it is gone before the record is written, which has it all the same.
+        let words = [
+            "run", "-o", RECORD, "--bench", "--", "remap", "--rounds", "2",
+        ];
+        let ran = cowprobe(&[&words[..], &["-n", "50", "--device", device]].concat())?;
+        let record = record()?;
+        ran.expect(status(&missed(&record)))?;
+        let calls = record["targets"][0]["calls"].as_u64().context("no calls")?;
+        ensure!(calls + missed(&record)[0] == 200, "{calls}");
+        let each = record["filesystems"].as_array().context("none")?;
+        let there = |place: &str| place.starts_with("/tmp/cowprobe-");
+        let own = each.iter().filter_map(|each| each["mount_point"].as_str());
+        ensure!(own.filter(|place| there(place)).count() == 1, "{each:?}");
+        nothing_of_its_own()?;
+        said = ran.stderr;
+    }
+    Ok(said)
+}
+
+fn interrupted_filesystem() -> anyhow::Result<String> {
+    for number in ["-INT", "-TERM"] {
+        let mut bench = Command::new("cowprobe");
+        bench.args([
+            "bench", "remap", "--rounds", "1000", "-n", "100", "--device", "new:200M",
+        ]);
+        let mut bench = bench.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let mounted = || -> anyhow::Result<bool> {
+            Ok(fs::read_to_string("/proc/mounts")?.contains("/tmp/cowprobe-"))
+        };
+        while !mounted()? {
+            ensure!(bench.try_wait()?.is_none(), "it ended by itself");
+            thread::sleep(Duration::from_millis(10));
+        }
+        sh("kill", &[number, &bench.id().to_string()])?;
+        let status = bench.wait()?;
+        ensure!(status.signal().is_some(), "{status}");
+        nothing_of_its_own()?;
+    }
+    Ok("INT and TERM".to_owned())
+}
+
+fn other_devices() -> anyhow::Result<String> {
+    let refused = |device: &str, more: &[&str], words: &str| -> anyhow::Result<String> {
+        let ran = cowprobe(&[&["bench", "remap", "--device", device], more].concat())?;
+        ran.expect(2)?;
+        ran.expect_line(&[words])?;
+        nothing_of_its_own()?;
+        Ok(ran.stderr)
+    };
+    refused("/dev/ram0", &[], "/dev/ram0 is in use")?;
+    sh("mkswap", &["/dev/ram1"])?;
+    sh("swapon", &["/dev/ram1"])?;
+    let swapped = refused("/dev/ram1", &[], "/dev/ram1 is in use");
+    sh("swapoff", &["/dev/ram1"])?;
+    swapped?;
+    refused(
+        "/dev/ram1",
+        &["-n", "1000000"],
+        "bytes, and 12422217728 are needed",
+    )?;
+    refused("new:100M", &[], "the new file has 104857600 bytes")?;
+    refused("new:500G", &[], "cannot make a file of 536870912000 bytes")?;
+    refused("/dev/no", &[], "cannot use /dev/no")?;
+    sh(
+        "sh",
+        &[
+            "-c",
+            "truncate -s 200M /tmp/file && losetup /dev/loop0 /tmp/file",
+        ],
+    )?;
+    let looped = refused("/dev/loop0", &[], "/dev/loop0 is of the driver loop");
+    sh("sh", &["-c", "losetup -d /dev/loop0; rm /tmp/file"])?;
+    looped.map(|_| ())?;
+    Ok("in use, swapped to, too small, of another driver".to_owned())
 }
