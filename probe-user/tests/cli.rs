@@ -15,9 +15,24 @@ fn stderr(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
+/// Types wrong words: one line says so, and the status is 2.
+fn check_wrong(cases: &[(&[&str], &str)]) {
+    for (args, words) in cases {
+        let out = cowprobe(args);
+        let said = stderr(&out);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        assert!(
+            said.starts_with("cowprobe: ") && said.contains(words),
+            "{args:?}: {said}"
+        );
+        assert!(out.stdout.is_empty());
+    }
+}
+
 #[test]
 fn wrong_words_get_one_line_and_exit_2() {
-    for (args, words) in [
+    check_wrong(&[
         (&["wach"][..], "unrecognized subcommand 'wach'"),
         (&["run"][..], "CMD"),
         (&["run", "-o"][..], "a value is required"),
@@ -25,6 +40,43 @@ fn wrong_words_get_one_line_and_exit_2() {
             &["check", "--no-such-flag"][..],
             "unexpected argument '--no-such-flag'",
         ),
+        (&["watch", "-I", "0"][..], "'0'"),
+        (&["watch", "-I", "-5"][..], "'-5'"),
+        (&["watch", "-I", "NaN"][..], "'NaN'"),
+        (&["watch", "-I", "1e3"][..], "'1e3'"),
+        (
+            &["watch", "-I", "99999999999999999999999"][..],
+            "'99999999999999999999999'",
+        ),
+        (&["watch", "--duration", "0"][..], "'0'"),
+        (&["watch", "--duration", "-1"][..], "'-1'"),
+        (&["watch", "--duration", "NaN"][..], "'NaN'"),
+        (&["watch", "--duration", "inf"][..], "'inf'"),
+        (&["watch", "--duration", "1e300"][..], "'1e300'"),
+        (
+            &["run", "-o", "r", "--checkpoint", "1e-10", "--", "true"][..],
+            "it must be 0.01 to 86400000",
+        ),
+        (
+            &["watch", "--json", "--hist", "f"][..],
+            "cannot be used with",
+        ),
+        (
+            &["run", "--probe", "a b", "--", "true"][..],
+            "MODULE:SYMBOL",
+        ),
+        (&["check", "--hook", "uprobe"][..], "'uprobe'"),
+        (&["bench", "remap", "/proc"][..], "/proc is not on btrfs"),
+        (
+            &["bench", "remap", "/no/such/dir"][..],
+            "cannot open /no/such/dir",
+        ),
+    ]);
+}
+
+#[test]
+fn wrong_words_of_a_benchmark_get_one_line_and_exit_2() {
+    check_wrong(&[
         (&["bench", "remap", "-n", "0", "."][..], "invalid value '0'"),
         (
             &["bench", "remap", "--range-bytes", "5000", "."][..],
@@ -72,48 +124,81 @@ fn wrong_words_get_one_line_and_exit_2() {
             &["bench", "remap", "--cpu", "99999", "."][..],
             "cannot stay on CPU 99999; /sys/devices/system/cpu/online",
         ),
-        (&["watch", "-I", "0"][..], "'0'"),
-        (&["watch", "-I", "-5"][..], "'-5'"),
-        (&["watch", "-I", "NaN"][..], "'NaN'"),
-        (&["watch", "-I", "1e3"][..], "'1e3'"),
         (
-            &["watch", "-I", "99999999999999999999999"][..],
-            "'99999999999999999999999'",
-        ),
-        (&["watch", "--duration", "0"][..], "'0'"),
-        (&["watch", "--duration", "-1"][..], "'-1'"),
-        (&["watch", "--duration", "NaN"][..], "'NaN'"),
-        (&["watch", "--duration", "inf"][..], "'inf'"),
-        (&["watch", "--duration", "1e300"][..], "'1e300'"),
-        (
-            &["run", "-o", "r", "--checkpoint", "1e-10", "--", "true"][..],
-            "it must be 0.01 to 86400000",
+            &["bench", "remap", "--device", "ram0"][..],
+            "write /dev/ramN, /dev/zramN or new:SIZE",
         ),
         (
-            &["watch", "--json", "--hist", "f"][..],
+            &["bench", "remap", "--device", "/dev/null"][..],
+            "/dev/null is no block device",
+        ),
+        (
+            &["bench", "remap", "--device", "new:1M"][..],
+            "the new file has 1048576 bytes",
+        ),
+        (
+            &["bench", "remap", "--device", "new:1M", "."][..],
             "cannot be used with",
         ),
+        (&["bench", "remap"][..], "DIR"),
+    ]);
+}
+
+#[test]
+fn wrong_words_of_a_run_get_one_line_and_exit_2() {
+    check_wrong(&[
+        (&["run", "--bench", "--", "nothing", "."][..], "--bench: "),
         (
-            &["run", "--probe", "a b", "--", "true"][..],
-            "MODULE:SYMBOL",
+            &["run", "--bench", "--", "remap", "--tsv", "t", "."][..],
+            "--bench: leave out --tsv",
         ),
-        (&["check", "--hook", "uprobe"][..], "'uprobe'"),
-        (&["bench", "remap", "/proc"][..], "/proc is not on btrfs"),
         (
-            &["bench", "remap", "/no/such/dir"][..],
-            "cannot open /no/such/dir",
+            &[
+                "run",
+                "--bench",
+                "--",
+                "remap",
+                "--control",
+                "fifo:c,a",
+                ".",
+            ][..],
+            "--bench: leave out --control",
         ),
-    ] {
-        let out = cowprobe(args);
-        let said = stderr(&out);
-        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
-        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
-        assert!(
-            said.starts_with("cowprobe: ") && said.contains(words),
-            "{args:?}: {said}"
-        );
-        assert!(out.stdout.is_empty());
-    }
+        (
+            &["run", "--bench", "--", "remap", "--probed-times", "."][..],
+            "write --probed-times before the words",
+        ),
+        (
+            &["run", "--bench", "-D", "5", "--", "remap", "."][..],
+            "cannot be used with",
+        ),
+        (&["run", "--probed-times", "--", "true"][..], "--bench"),
+        (&["run", "--label", "a", "--", "true"][..], "--bundle"),
+        (
+            &["run", "--bundle", "/no/such/dir", "--", "true"][..],
+            "cannot make the folder /no/such/dir: no such file",
+        ),
+        (
+            &["run", "--bundle", ".", "--", "true"][..],
+            "it has no name of its own",
+        ),
+        (
+            &["run", "--bundle", "b", "--label", "a b", "--", "true"][..],
+            "invalid value 'a b'",
+        ),
+        (
+            &[
+                "run",
+                "--bundle",
+                "b",
+                "--identity",
+                "/no/such",
+                "--",
+                "true",
+            ][..],
+            "cannot read /no/such: no such file",
+        ),
+    ]);
 }
 
 #[test]
